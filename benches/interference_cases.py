@@ -162,8 +162,13 @@ def claimed(result):
 
 def first_place(result):
     """The function that is named first, and its cause: of dependence, the one with the longest wait for other threads."""
-    if found := claimed(result):
-        return found[0]["name"], found[0]["cause"]
+    contention = result["contention"]
+    said = [(f["loss"]["loss"]["estimate"], f["name"], f["cause"]) for f in claimed(result)]
+    if contention and contention["is_claimed"]:
+        said = [row for row in said if row[2] != contention["cause"]]
+        said.append((contention["loss"]["estimate"], contention["function"], contention["cause"]))
+    if said:
+        return max(said)[1:]
     if result["solo"]["verdict"] == "dependence":
         waits = [(w["ns"], f["name"], w["kind"]) for f in result["functions"] for w in f["waits"] if w["ended_by"]]
         return max(waits, default=(0, "nothing", None))[1:]

@@ -34,6 +34,9 @@ pub struct Interference {
     pub machine: MachineLoad,
     /// The loss of the program by intervention.
     pub solo: SoloReport,
+    /// The part of it in all functions together in which threads contend for locks; `None` if
+    /// unknown.
+    pub contention: Option<Contention>,
     /// The functions that were executed: first those in which the program loses most, then those
     /// in which it waits longest.
     pub functions: Vec<TracedFunction>,
@@ -168,6 +171,22 @@ pub struct TracedFunction {
     pub threads_total: u64,
     /// Call stacks, the one with most time first.
     pub stacks: Vec<FunctionStack>,
+}
+
+/// The loss in all functions in which threads contend for locks.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Contention {
+    /// The function in which threads wait longest.
+    pub function: String,
+    /// Its image.
+    pub image: String,
+    /// Its kind of contention.
+    pub cause: CauseKind,
+    /// Number of functions.
+    pub functions: u64,
+    /// The loss. Estimated together, as the functions' errors partly cancel.
+    #[serde(flatten)]
+    pub loss: FunctionLoss,
 }
 
 /// The loss in a function.

@@ -67,9 +67,9 @@ pub use finding::{
 pub use folding::{GIL_WAIT, fold_interpreter_frames};
 pub use image::{BuildId, FileIdentity, Image, ImageId, ImageKind};
 pub use interference::{
-    Between, CauseKind, FunctionLoss, FunctionStack, FunctionThread, FunctionWaits, Interference,
-    LeftOutFunction, LockLoss, MachineLoad, SoloLoss, SoloReport, SoloVerdict, TracedFunction,
-    WaitEnder,
+    Between, CauseKind, Contention, FunctionLoss, FunctionStack, FunctionThread, FunctionWaits,
+    Interference, LeftOutFunction, LockLoss, MachineLoad, SoloLoss, SoloReport, SoloVerdict,
+    TracedFunction, WaitEnder,
 };
 pub use process_maps::MapsLine;
 pub use process_names::{ProcessNames, name_processes};

@@ -71,6 +71,9 @@ export interface InterferenceResult {
     readonly limit: { readonly group: string } | null;
   };
   readonly solo: SoloReport;
+  /** The loss in all functions together in which threads contend for locks. */
+  readonly contention?:
+    (FunctionLoss & { readonly function: string; readonly cause: string; readonly functions: number }) | null;
   readonly functions: readonly TracedFunction[];
 }
 
@@ -107,7 +110,10 @@ export function verdictSentence(solo: SoloReport): string {
   }
   switch (solo.verdict) {
     case "not_found":
-      return `${threads}: no interference found, each runs as fast as alone`;
+      return (
+        `${threads}: no interference found; they lose at most ` +
+        `${wholePercent(Math.max(0, solo.program?.loss.high ?? 0))} of their time to each other`
+      );
     case "dependence":
       return `${threads} that depend on each other: alone, each soon waits. That is dependence, not interference`;
     case "one_thread":
@@ -119,6 +125,14 @@ export function verdictSentence(solo: SoloReport): string {
         `${grouped(solo.given_up)} given up); a longer run has more`
       : "no thread ran alone";
   return `interference was not measured: ${solo.refused ?? why}`;
+}
+
+/** The loss to contention for locks in a sentence; empty if none is claimed. */
+export function contentionSentence({ contention }: Pick<InterferenceResult, "contention">): string {
+  if (!contention?.is_claimed) return "";
+  const others = contention.functions > 1 ? ` and ${counted(contention.functions - 1, "other function")}` : "";
+  const cause = CAUSE_LABELS[contention.cause] ?? "not known";
+  return `lost to ${cause}: ${percents(contention.loss)} of the threads' time, in ${contention.function}${others}`;
 }
 
 /** Less than this part of the threads' time is left out. */

@@ -9,6 +9,7 @@ import {
   CAUSE_LABELS,
   type InterferenceResult,
   type TracedFunction,
+  contentionSentence,
   enderName,
   lossRows,
   machineSentences,
@@ -65,8 +66,7 @@ function Run({ result }: { readonly result: Result }) {
   return (
     <section>
       <p class="quiet">
-        {shortened(commandOf(result), 100)}, {amount(run.duration_ns, "nanoseconds")}, {counted(run.threads, "thread")}{" "}
-        on CPU or waiting
+        {shortened(commandOf(result), 100)}, {amount(run.duration_ns, "nanoseconds")}, {counted(run.threads, "thread")}
       </p>
       {machineSentences(run).map((sentence) => (
         <p key={sentence} class="doubt">
@@ -76,6 +76,7 @@ function Run({ result }: { readonly result: Result }) {
       <p>
         <b>{printable(verdictSentence(run.solo))}</b>
       </p>
+      {contentionSentence(run) && <p>{printable(contentionSentence(run))}</p>}
       {losses.length > 0 && (
         <div class="table" tabIndex={0} role="region" aria-label="Functions in which the program loses time">
           <table>

@@ -4,6 +4,7 @@ import { describe, expect, it } from "vitest";
 import {
   CAUSE_LABELS,
   type TracedFunction,
+  contentionSentence,
   lossRows,
   machineSentences,
   verdictSentence,
@@ -61,6 +62,15 @@ it("says what kept threads from CPUs in the words of the command", () => {
     "the control group /g was at its CPU limit for 10\u00a0% of the threads' time",
   ]);
   expect(says({ ready_ns: 200, throttled_ns: 0, limit: null }).length).toBe(1);
+});
+
+it("says contention as one loss of several functions", () => {
+  const contention = { function: "lock", cause: "lock", functions: 3, ...loss(0.4) };
+  expect(contentionSentence({ contention })).toMatch(
+    /^lost to lock contention: 40.% .* in lock and 2 other functions$/,
+  );
+  expect(contentionSentence({ contention: { ...contention, is_claimed: false } })).toBe("");
+  expect(contentionSentence({})).toBe("");
 });
 
 describe("functions", () => {

@@ -1,45 +1,71 @@
 //! Claims of a run, in the form that all methods share.
 
 use profile::{
-    AmountBase, AmountUnit, Certainty, Claim, Finding, FindingAmount, FindingEvidence,
-    FindingPlace, Interference, PlaceInCode, TracedFunction,
+    AmountBase, AmountUnit, CauseKind, Certainty, Claim, Finding, FindingAmount, FindingEvidence,
+    FindingPlace, FunctionLoss, Interference, PlaceInCode, TracedFunction,
 };
 
-/// Returns a finding for each function in which the program loses time by its threads, the largest
-/// loss first. `next` is the command that shows more.
+/// Returns a finding for the contention for locks, and one for each other function in which the
+/// program loses time by its threads. `next` is the command that shows more.
 pub fn findings(result: &Interference, next: &[String]) -> Vec<Finding> {
-    let claims = result.functions.iter();
-    claims
-        .filter_map(|function| claim_of_function(function, next))
-        .collect()
+    let is_other = |function: &&TracedFunction| {
+        result.contention.is_none() || !function.cause.is_some_and(CauseKind::is_contention)
+    };
+    let others = result.functions.iter().filter(is_other);
+    let others = others.filter_map(|function| {
+        let mut finding = claim_of_loss(
+            &function.name,
+            &function.image,
+            &function.loss?,
+            function.cause,
+        )?;
+        finding.evidence.push(FindingEvidence::Executions {
+            calls: function.calls,
+            mean_ns: function.mean_ns,
+        });
+        Some(finding)
+    });
+    let contention = result.contention.iter().filter_map(|contention| {
+        claim_of_loss(
+            &contention.function,
+            &contention.image,
+            &contention.loss,
+            Some(contention.cause),
+        )
+    });
+    let mut findings: Vec<Finding> = contention.chain(others).collect();
+    findings.sort_by(|a, b| b.amount.value.total_cmp(&a.amount.value));
+    for finding in &mut findings {
+        finding.next = next.to_vec();
+    }
+    findings
 }
 
-fn claim_of_function(function: &TracedFunction, next: &[String]) -> Option<Finding> {
-    let loss = function.loss.filter(|loss| loss.solo.is_claimed)?.solo.loss;
-    let cause = function
-        .cause
-        .map(|cause| FindingEvidence::LossCause { cause });
-    let executions = FindingEvidence::Executions {
-        calls: function.calls,
-        mean_ns: function.mean_ns,
-    };
+fn claim_of_loss(
+    name: &str,
+    image: &str,
+    loss: &FunctionLoss,
+    cause: Option<CauseKind>,
+) -> Option<Finding> {
+    let amount = loss.solo.is_claimed.then_some(loss.solo.loss)?;
+    let cause = cause.map(|cause| FindingEvidence::LossCause { cause });
     Some(Finding {
         claim: Claim::LosesTime,
         place: FindingPlace {
-            image: (!function.image.is_empty()).then(|| function.image.clone()),
+            image: (!image.is_empty()).then(|| image.to_owned()),
             what: PlaceInCode::Procedure {
-                name: function.name.clone(),
+                name: name.to_owned(),
             },
         },
         amount: FindingAmount {
-            value: loss.estimate,
-            interval: Some([loss.low, loss.high]),
+            value: amount.estimate,
+            interval: Some([amount.low, amount.high]),
             unit: AmountUnit::Fraction,
             relative_to: AmountBase::ThreadTime,
             certainty: Certainty::Measured,
         },
-        evidence: cause.into_iter().chain([executions]).collect(),
+        evidence: cause.into_iter().collect(),
         doubts: Vec::new(),
-        next: next.to_vec(),
+        next: Vec::new(),
     })
 }

@@ -1,13 +1,13 @@
 //! The result: functions with their losses and waits.
 
 use super::analyser::{Analyser, FunctionState};
-use super::functions::waits_for;
+use super::functions::{ends_waits_of, waits_for};
 use super::waits::{WaitSum, kind_of_wait};
 use profile::{
-    BlockId, CauseKind, FunctionLoss, FunctionStack, FunctionThread, FunctionWaits, Interference,
-    LeftOutFunction, TraceHead, TracedBlock, TracedFunction, TracedThread, WaitEnder,
+    BlockId, CauseKind, Contention, FunctionLoss, FunctionStack, FunctionThread, FunctionWaits,
+    Interference, LeftOutFunction, TraceHead, TracedBlock, TracedFunction, TracedThread, WaitEnder,
 };
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 
 /// Maximum number of threads, stacks, and functions that ended waits, that are named for a function.
@@ -16,11 +16,12 @@ const STACKS: usize = 8;
 const ENDERS: usize = 6;
 /// A kind of wait with this part of a function's loss is the cause of the loss.
 const MOST: f64 = 0.5;
+/// Threads contend in a function that waits for others in this part of its time.
+const SOME: f64 = 0.1;
 
 impl Analyser {
     /// Returns the result of the analysis. Threads and names are the head's.
     pub fn finish(mut self, head: &TraceHead) -> Interference {
-        let solo = std::mem::take(&mut self.solos).finish(&head.solo);
         let names = ResultNames::new(head, self.aarch64, self.turns.by_function());
         let ticks = |t: &TracedThread| t.end.saturating_sub(t.start) as f64;
         let thread_time = head.threads.iter().map(ticks).sum::<f64>().max(1.0);
@@ -32,15 +33,31 @@ impl Analyser {
                 left_out.push(leave_out(block));
                 continue;
             };
-            let mut function = names.describe_function(number as BlockId, block, state);
-            let losses = solo.losses.get(&(number as BlockId));
-            function.loss = losses.map(|losses| losses.function);
-            function.locks = losses.map_or_else(Vec::new, |losses| losses.locks.clone());
-            function.cause = function
-                .loss
-                .and_then(|loss| cause_of_loss(&function, &loss));
-            functions.push(function);
+            let number = number as BlockId;
+            functions.push((number, names.describe_function(number, block, state)));
         }
+        let contended = functions.iter().filter_map(|(number, function)| {
+            contention_kind(function)?;
+            Some(*number)
+        });
+        let contended: FxHashSet<BlockId> = contended.collect();
+        let mut solo = std::mem::take(&mut self.solos).finish(&head.solo, &contended);
+        let mut contention = None;
+        if let Some(loss) = solo.contention {
+            let own = functions
+                .iter()
+                .filter(|(number, _)| contended.contains(number));
+            contention = describe_contention(own.map(|(_, function)| function), loss);
+        }
+        let functions = functions.into_iter().map(|(number, mut function)| {
+            if let Some(losses) = solo.losses.remove(&number) {
+                function.cause = cause_of_loss(&function, &losses.function);
+                function.loss = Some(losses.function);
+                function.locks = losses.locks;
+            }
+            function
+        });
+        let mut functions: Vec<TracedFunction> = functions.collect();
         let lost = |function: &TracedFunction| match function.loss {
             Some(loss) if loss.solo.is_claimed => loss.solo.loss.estimate,
             _ => 0.0,
@@ -66,6 +83,7 @@ impl Analyser {
             waits: head.waits,
             machine: self.machine_load(head),
             solo: solo.report,
+            contention,
             functions,
             left_out,
             warnings: self.warnings(head),
@@ -104,17 +122,47 @@ impl Analyser {
     }
 }
 
-/// Returns the cause of a function's loss: the kind of wait that accounts for most of it, else the
-/// contention that its name stands for, as a lock function's that spins.
+/// Returns the kind of contention in a function: by the kernel's longest waits, else by its name,
+/// as of a lock function that spins.
+fn contention_kind(function: &TracedFunction) -> Option<CauseKind> {
+    let longest = function.waits.first();
+    let longest = longest.filter(|waits| waits.ns >= SOME * function.total_ns);
+    let name = &function.name;
+    let by_name = waits_for(name).or_else(|| ends_waits_of(name));
+    let kind = longest.map(|waits| waits.kind).or(by_name);
+    kind.filter(|kind| kind.is_contention())
+}
+
+/// Returns the cause of a function's loss: contention, or the kind of wait that accounts for most
+/// of it.
 fn cause_of_loss(function: &TracedFunction, loss: &FunctionLoss) -> Option<CauseKind> {
     let lost = loss.solo.loss.estimate / loss.share.max(f64::MIN_POSITIVE);
-    let waiting = |waits: &FunctionWaits| waits.ns / function.total_ns.max(1.0);
-    let longest = function
-        .waits
-        .first()
-        .filter(|waits| waiting(waits) >= MOST * lost);
-    let by_name = || waits_for(&function.name).filter(|kind| kind.is_contention());
-    longest.map(|waits| waits.kind).or_else(by_name)
+    let longest = function.waits.first();
+    let longest = longest.filter(|waits| waits.ns >= MOST * lost * function.total_ns);
+    contention_kind(function).or(longest.map(|waits| waits.kind))
+}
+
+/// Names the contention in functions by the one in which threads wait longest. The C library's
+/// inner functions say less than those that a program calls.
+fn describe_contention<'a>(
+    functions: impl Iterator<Item = &'a TracedFunction>,
+    loss: FunctionLoss,
+) -> Option<Contention> {
+    let functions: Vec<&TracedFunction> = functions.collect();
+    let waiting = |function: &TracedFunction| function.waits.first().map_or(0.0, |w| w.ns);
+    let longest = functions.iter().max_by(|a, b| {
+        let is_called = |function: &TracedFunction| !function.name.starts_with("__");
+        let by_name = is_called(a).cmp(&is_called(b));
+        by_name.then_with(|| waiting(a).total_cmp(&waiting(b)))
+    });
+    let longest = longest?;
+    Some(Contention {
+        function: longest.name.clone(),
+        image: longest.image.clone(),
+        cause: contention_kind(longest)?,
+        functions: functions.len() as u64,
+        loss,
+    })
 }
 
 fn leave_out(block: &TracedBlock) -> LeftOutFunction {

@@ -24,7 +24,7 @@ use profile::{
     Between, BlockId, Execution, FunctionLoss, LockLoss, SoloInterval, SoloLoss, SoloReport,
     SoloSchedule, SoloVerdict, ThreadIndex, TracedBlock, Wait,
 };
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::VecDeque;
 
 /// Intervals that are kept one by one; with more, neighbours are added up.
@@ -46,6 +46,8 @@ const DEPENDENCE: f64 = 8.0;
 /// Least loss of a program that is claimed, and least part of it that is lost in a listed block.
 const LEAST: f64 = 0.05;
 const LISTED: f64 = 0.01;
+/// Widest interval of a claimed part: a wider range says nothing.
+const WIDEST: f64 = 0.3;
 
 /// A block, or the executions of a block with one lock.
 type Key = (BlockId, u64);
@@ -222,6 +224,7 @@ pub(super) struct Solos {
 pub(super) struct SoloResult {
     pub report: SoloReport,
     pub losses: FxHashMap<BlockId, BlockLosses>,
+    pub contention: Option<FunctionLoss>,
 }
 
 /// The loss in a function, and by lock where it takes several.
@@ -474,8 +477,8 @@ impl Solos {
         blocked.chain(spins).filter(long).min()
     }
 
-    /// Returns the losses.
-    pub fn finish(mut self, schedule: &SoloSchedule) -> SoloResult {
+    /// Returns the losses. Threads contend for locks in the functions `contended`.
+    pub fn finish(mut self, schedule: &SoloSchedule, contended: &FxHashSet<BlockId>) -> SoloResult {
         let mut open: Vec<_> = std::mem::take(&mut self.open).into_iter().collect();
         open.sort_unstable_by_key(|(thread, _)| *thread);
         for open in open.into_iter().flat_map(|(_, waiting)| waiting) {
@@ -487,13 +490,16 @@ impl Solos {
         let program = self.against_placebo(whole, LEAST);
         let verdict = self.verdict(program.as_ref(), schedule);
         let mut losses = self.block_losses();
+        let mut contention = self.loss_of(&self.keys(|block| contended.contains(&block)));
         // One of many functions is above the method's error by chance.
         let is_lost = verdict == SoloVerdict::Interference;
-        for of in losses.values_mut() {
+        let of_functions = losses.values_mut().flat_map(|of| {
             let locks = of.locks.iter_mut().map(|lock| &mut lock.loss);
-            for loss in locks.chain([&mut of.function]) {
-                loss.solo.is_claimed &= is_lost;
-            }
+            locks.chain([&mut of.function])
+        });
+        for loss in of_functions.chain(&mut contention) {
+            let Between { low, high, .. } = loss.solo.loss;
+            loss.solo.is_claimed &= is_lost && high - low <= WIDEST;
         }
         let report = SoloReport {
             intervals: self.solo.count,
@@ -505,7 +511,11 @@ impl Solos {
             program,
             refused: schedule.refused.clone(),
         };
-        SoloResult { report, losses }
+        SoloResult {
+            report,
+            losses,
+            contention,
+        }
     }
 
     fn verdict(&self, program: Option<&SoloLoss>, schedule: &SoloSchedule) -> SoloVerdict {
@@ -599,13 +609,21 @@ impl Solos {
         })
     }
 
-    /// Estimates the loss in each block, and with each of several locks.
-    fn block_losses(&self) -> FxHashMap<BlockId, BlockLosses> {
-        let mut keys: Vec<Key> = (self.solo.sums.iter())
-            .flat_map(|sums| sums.blocks.keys().copied())
+    /// Returns the keys of some blocks that were seen in intervals, in order.
+    fn keys(&self, is_asked: impl Fn(BlockId) -> bool) -> Vec<Key> {
+        let keys = self.solo.sums.iter().flat_map(|sums| sums.blocks.keys());
+        let mut keys: Vec<Key> = keys
+            .copied()
+            .filter(|(block, _)| is_asked(*block))
             .collect();
         keys.sort_unstable();
         keys.dedup();
+        keys
+    }
+
+    /// Estimates the loss in each block, and with each of several locks.
+    fn block_losses(&self) -> FxHashMap<BlockId, BlockLosses> {
+        let keys = self.keys(|_| true);
         let of_blocks = keys.chunk_by(|a, b| a.0 == b.0).filter_map(|keys| {
             let (block, _) = keys.first()?;
             let by_lock = keys.iter().filter(|_| keys.len() > 1).filter_map(|key| {

@@ -169,7 +169,19 @@ fn losses(result: &Interference, shown: &Shown, out: &mut impl Write) -> std::io
             cause.to_owned(),
         ]);
     };
+    if let Some(contention) = &result.contention {
+        let name = shorten_middle(&clean_name(&contention.function), NAME);
+        let name = match contention.functions {
+            0 | 1 => name,
+            several => format!("{name} and {}", count_noun(several - 1, "other function")),
+        };
+        add(&contention.loss, name, contention.cause.label());
+    }
     for function in &result.functions {
+        let is_contended = function.cause.is_some_and(CauseKind::is_contention);
+        if is_contended && result.contention.is_some() && !shown.all {
+            continue;
+        }
         let cause = function.cause.map_or("not known", CauseKind::label);
         let name = shorten_middle(&clean_name(&function.name), NAME);
         if let Some(loss) = &function.loss {
