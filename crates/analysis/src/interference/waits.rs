@@ -47,9 +47,10 @@ impl FunctionWaitSums {
         if self.by_reason.len() >= REASONS && !self.by_reason.contains_key(&reason) {
             return;
         }
-        // Other processes that had the CPUs are no reason of a wait for threads.
+        // Other processes that had CPUs, this thread's or its waker's, are no reason of a wait for
+        // threads.
         let length = wait.end.saturating_sub(wait.start);
-        let ticks = length.saturating_sub(wait.taken.min(length));
+        let ticks = length.saturating_sub(wait.taken.saturating_add(wait.held));
         let sum = self.by_reason.entry(reason).or_default();
         sum.add(ticks, weight);
     }
@@ -133,5 +134,35 @@ fn kind_of_futex(
         // A thread that another one wakes from the function that it waits in waits for a turn.
         (None, None) if waker_function == Some(function) => CauseKind::Lock,
         (None, None) => CauseKind::OtherWait,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_without_a_cpu_because_of_other_processes_is_in_no_wait() {
+        let wait = |taken, held| Wait {
+            start: 1000,
+            end: 1100,
+            queued: taken,
+            taken,
+            held,
+            preempted: false,
+            system_call: Some(202),
+            waker: Some(1),
+            waker_block: None,
+        };
+        for (taken, held, left) in [(0, 0, 300), (30, 20, 150), (90, 90, 0)] {
+            let mut sums = FunctionWaitSums::default();
+            sums.add(&wait(taken, held), 3);
+            let sum: Vec<_> = sums
+                .by_reason
+                .values()
+                .map(|s| (s.ticks, s.waits))
+                .collect();
+            assert_eq!(sum, [(left, 3)]);
+        }
     }
 }
