@@ -140,7 +140,6 @@ pub static KNOWN_CODE: &[KnownCode] = &[
             (Operation::Join, &[
                 "pthread_join", "pthread_timedjoin_np", "pthread_clockjoin_np", "thrd_join", "wait", "waitpid", "wait4", "waitid",
             ]),
-            // readv and similar calls have the number of buffers in place of the size.
             (Operation::Compute, &[
                 "read", "__read", "__read_nocancel", "pread", "pread64", "pwrite", "pwrite64", "readv", "preadv*", "pwritev*", "recv",
                 "recvfrom",
@@ -155,11 +154,7 @@ pub static KNOWN_CODE: &[KnownCode] = &[
             (Operation::Sleep, &["nanosleep", "clock_nanosleep", "usleep", "sleep", "thrd_sleep"]),
             (Operation::Yield, &["sched_yield", "thrd_yield", "__sched_yield"]),
             (Operation::MapMemory, &["mmap", "mmap64", "munmap", "mprotect", "mremap", "madvise"]),
-            (Operation::Compute, &[
-                "memcpy", "memmove", "memset", "memcmp", "__memcpy*", "__memmove*", "__memset*", "bcopy", "strncpy", "strncmp",
-            ]),
             (Operation::Allocate, &["malloc", "_int_malloc", "calloc", "realloc", "free", "cfree", "_int_free"]),
-            (Operation::Compute, &["fread", "fwrite", "qsort", "bsearch"]),
         ],
         ..CODE
     },
