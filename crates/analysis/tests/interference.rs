@@ -80,13 +80,14 @@ fn kinds_of_waits_are_told_apart() {
     assert!(waited_ns(&of_pool, "read", CauseKind::Pool) > 0.0);
 }
 
-/// Threads that post the semaphore that they wait for take turns at it, as at a lock.
+/// Threads that signal the semaphore or condition variable that they wait for take turns at it, as
+/// at a lock or a barrier.
 #[test]
-fn a_semaphore_that_its_waiters_post_is_a_lock() {
-    let kinds = |waiter_posts: bool| {
-        let mut trace = Trace::new("semaphore");
-        let wait = trace.block("sem_wait");
-        let post = trace.block("sem_post");
+fn what_its_waiters_signal_is_a_lock_or_a_barrier() {
+    let kinds = |[waiting, signalling]: [&str; 2], waiter_posts: bool| {
+        let mut trace = Trace::new("turns");
+        let wait = trace.block(waiting);
+        let post = trace.block(signalling);
         for name in ["a", "b", "master"] {
             trace.thread(name, 0);
         }
@@ -103,14 +104,18 @@ fn a_semaphore_that_its_waiters_post_is_a_lock() {
         }
         trace.end();
         let result = analyse(&trace);
-        let waits = function(&result, "sem_wait").waits.clone();
+        let waits = function(&result, waiting).waits.clone();
         waits
             .into_iter()
             .map(|waits| waits.kind)
             .collect::<Vec<_>>()
     };
-    assert_eq!(kinds(true), [CauseKind::Lock]);
-    assert_eq!(kinds(false), [CauseKind::Pool]);
+    let semaphore = ["sem_wait", "sem_post"];
+    assert_eq!(kinds(semaphore, true), [CauseKind::Lock]);
+    assert_eq!(kinds(semaphore, false), [CauseKind::Pool]);
+    let condition = ["pthread_cond_wait", "pthread_cond_broadcast"];
+    assert_eq!(kinds(condition, true), [CauseKind::Barrier]);
+    assert_eq!(kinds(condition, false), [CauseKind::Pool]);
 }
 
 /// A wait belongs to the innermost function around it, and to no caller of that.
