@@ -11,21 +11,21 @@ use profile::{
 };
 use rustc_hash::FxHashMap;
 
-/// Maximum number of waits of a thread that no execution has enclosed yet.
+/// Maximum number of pending waits of a thread: waits that no execution has enclosed yet.
 const PENDING: usize = 4096;
-/// Maximum number of threads and of call stacks that are kept for a function.
+/// Maximum number of threads, and of call stacks, that are kept for a function.
 const THREADS: usize = 256;
 const STACKS: usize = 64;
-/// A longer call stack is cut.
+/// Maximum number of frames of a call stack. A longer one is cut.
 const FRAMES: usize = 64;
 
-/// A thread, as far as its items wait for later ones.
+/// State of a thread between its items.
 #[derive(Debug, Default)]
 struct ThreadState {
     /// Waits that no execution has enclosed yet, in the order of their ends.
     pending: Vec<Wait>,
-    /// For each function, the executions that each recorded one stands for, and the stack of the
-    /// next execution.
+    /// The sampling period of each function: the number of executions that a recorded one
+    /// represents. Then the index of the call stack of each function's next execution.
     periods: FxHashMap<BlockId, u64>,
     stacks: FxHashMap<BlockId, usize>,
 }
@@ -37,17 +37,17 @@ pub(super) struct ThreadSum {
     pub ticks: u64,
 }
 
-/// A call stack.
+/// A call stack with its counts.
 #[derive(Debug, Default)]
 pub(super) struct StackSum {
     pub places: Vec<u32>,
-    /// Number of its sightings.
+    /// Number of sightings.
     pub count: u64,
-    /// Duration of the calls that it was taken for.
+    /// Total duration of the calls that were made with this stack.
     pub ticks: u64,
 }
 
-/// Sums over the executions of a function; times in ticks.
+/// Sums over the executions of a function. Times are in ticks.
 #[derive(Debug, Default)]
 pub(super) struct FunctionState {
     pub calls: u64,
@@ -59,11 +59,11 @@ pub(super) struct FunctionState {
     pub threads: FxHashMap<ThreadIndex, ThreadSum>,
     pub stacks: Vec<StackSum>,
     role: Option<TurnRole>,
-    /// Its name says that it gives its CPU to other threads.
+    /// True if the function gives its CPU to other threads, judged by its name.
     yields: bool,
 }
 
-/// Takes a run's items as they come and returns the result at the end.
+/// Consumes the items of a run in order, and returns the result at the end.
 #[derive(Debug)]
 pub struct Analyser {
     pub(super) functions: Vec<FunctionState>,
@@ -71,20 +71,20 @@ pub struct Analyser {
     pub(super) turns: Turns,
     pub(super) executions: u64,
     pub(super) lost: u64,
-    /// Items that contradict the clock, and of functions without a description.
+    /// Items that contradict the clock, and items of functions without a description.
     pub(super) contradictory: u64,
     pub(super) unknown: u64,
-    /// The numbers of system calls are those of AArch64.
+    /// True if the numbers of system calls are those of AArch64.
     pub(super) aarch64: bool,
     threads: FxHashMap<ThreadIndex, ThreadState>,
-    /// Time for which threads were ready without a CPU, in ticks.
+    /// Time that threads were ready without a CPU, in ticks.
     ready: u64,
-    /// The part of it in which other processes had the CPUs.
+    /// The part of `ready` in which other processes had the CPUs.
     taken: u64,
 }
 
 impl Analyser {
-    /// Makes an analyser for a run on a machine of this architecture.
+    /// Creates an analyser for a run on a machine of the given architecture.
     pub fn new(blocks: &[TracedBlock], aarch64: bool) -> Self {
         let mut analyser = Self {
             functions: Vec::new(),
@@ -103,8 +103,8 @@ impl Analyser {
         analyser
     }
 
-    /// Sets all functions; the known ones come first, as libraries are loaded while a program runs.
-    /// Items of other functions do not count.
+    /// Sets the list of all functions. Functions that are already known come first, because a
+    /// program loads libraries while it runs. Items of functions outside the list are only counted.
     pub fn set_blocks(&mut self, blocks: &[TracedBlock]) {
         self.solos.set_blocks(blocks);
         for block in blocks.iter().skip(self.functions.len()) {
@@ -117,7 +117,7 @@ impl Analyser {
         }
     }
 
-    /// Takes what a thread did next. The division of its items into batches makes no difference.
+    /// Adds the next items of a thread. The division of the items into batches makes no difference.
     pub fn push(&mut self, batch: &TraceBatch) {
         let thread = batch.thread;
         let mut state = self.threads.remove(&thread).unwrap_or_default();
@@ -208,7 +208,8 @@ impl Analyser {
         {
             stack.ticks = stack.ticks.saturating_add(ticks);
         }
-        // Executions end in the order of the items: this is the innermost one around these waits.
+        // Executions arrive in the order of their ends. So this one is the innermost around these
+        // waits.
         let outside = state.pending.partition_point(|wait| wait.start < enter);
         for wait in state.pending.drain(outside..) {
             function.waits.add(&wait, weight);
@@ -224,8 +225,8 @@ impl Analyser {
     }
 
     /// Returns the time that threads were ready without a CPU, and the processes that had the CPUs.
-    /// A control group's limit counts CPUs, not threads: where more threads than CPUs wait, its part
-    /// is rather too small.
+    /// The kernel accounts a control group's throttling by CPU, not by thread. So the throttled
+    /// part is too small if more threads than CPUs wait.
     pub(super) fn machine_load(&self, head: &TraceHead) -> MachineLoad {
         let ns = 1e9 / head.ticks_per_second.max(1) as f64;
         let ready_ns = self.ready as f64 * ns;
@@ -244,7 +245,7 @@ impl Analyser {
 }
 
 impl FunctionState {
-    /// Counts a call stack. Returns its number, if there is room for it.
+    /// Counts a call stack. Returns its index, or `None` if there is no room for it.
     fn add_stack(&mut self, places: &[u32]) -> Option<usize> {
         let places = places.get(..FRAMES.min(places.len())).unwrap_or_default();
         let known = self.stacks.iter().position(|stack| stack.places == places);

@@ -1,12 +1,12 @@
-//! Claims of a run, in the form that all methods share.
+//! Claims of an interference run, in the form that all methods share.
 
 use profile::{
     AmountBase, AmountUnit, CauseKind, Certainty, Claim, Finding, FindingAmount, FindingEvidence,
     FindingPlace, FunctionLoss, Interference, PlaceInCode, TracedFunction,
 };
 
-/// Returns a finding for the contention for locks, and one for each other function in which the
-/// program loses time by its threads. `next` is the command that shows more.
+/// Returns one finding for the contention for locks, and one for each other function that loses
+/// time to other threads. `next` is the command that shows more.
 pub fn findings(result: &Interference, next: &[String]) -> Vec<Finding> {
     let is_other = |function: &&TracedFunction| {
         result.contention.is_none() || !function.cause.is_some_and(CauseKind::is_contention)

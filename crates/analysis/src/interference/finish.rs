@@ -1,4 +1,4 @@
-//! The result: functions with their losses and waits.
+//! Conversion of the sums into the result: functions with their losses and waits.
 
 use super::analyser::{Analyser, FunctionState};
 use super::functions::{ends_waits_of, waits_for};
@@ -10,17 +10,17 @@ use profile::{
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 
-/// Maximum number of threads, stacks, and functions that ended waits, that are named for a function.
+/// Maximum number of threads, stacks, and functions that ended waits, in the result of a function.
 const THREADS: usize = 64;
 const STACKS: usize = 8;
 const ENDERS: usize = 6;
-/// A kind of wait with this part of a function's loss is the cause of the loss.
+/// Least part of a function's loss that a kind of wait accounts for, to be named as the cause.
 const MOST: f64 = 0.5;
-/// Threads contend in a function that waits for others in this part of its time.
+/// Least part of a function's time in waits for other threads, to count as contention.
 const SOME: f64 = 0.1;
 
 impl Analyser {
-    /// Returns the result of the analysis. Threads and names are the head's.
+    /// Returns the result of the analysis. `head` has the threads and the names.
     pub fn finish(mut self, head: &TraceHead) -> Interference {
         let names = ResultNames::new(head, self.aarch64, self.turns.by_function());
         let ticks = |t: &TracedThread| t.end.saturating_sub(t.start) as f64;
@@ -122,8 +122,8 @@ impl Analyser {
     }
 }
 
-/// Returns the kind of contention in a function: by the kernel's longest waits, else by its name,
-/// as of a lock function that spins.
+/// Returns the kind of contention in a function. The longest waits that the kernel saw decide. The
+/// function's name decides for a lock function that spins.
 fn contention_kind(function: &TracedFunction) -> Option<CauseKind> {
     let longest = function.waits.first();
     let longest = longest.filter(|waits| waits.ns >= SOME * function.total_ns);
@@ -142,8 +142,8 @@ fn cause_of_loss(function: &TracedFunction, loss: &FunctionLoss) -> Option<Cause
     contention_kind(function).or(longest.map(|waits| waits.kind))
 }
 
-/// Names the contention in functions by the one in which threads wait longest. The C library's
-/// inner functions say less than those that a program calls.
+/// Describes contention in several functions by the one in which threads wait longest. Functions
+/// that a program calls come before the C library's inner functions, which say less.
 fn describe_contention<'a>(
     functions: impl Iterator<Item = &'a TracedFunction>,
     loss: FunctionLoss,
@@ -181,7 +181,7 @@ fn leave_out(block: &TracedBlock) -> LeftOutFunction {
     }
 }
 
-/// Names and units of a run.
+/// Names and units for the result of a run.
 struct ResultNames<'a> {
     head: &'a TraceHead,
     aarch64: bool,
@@ -194,7 +194,7 @@ struct ResultNames<'a> {
 #[derive(Default)]
 struct KindSum {
     sum: WaitSum,
-    /// By the function that ended them; each with the threads.
+    /// Ticks of these waits by the function that ended them, in total and for each thread.
     enders: BTreeMap<Option<BlockId>, (u64, BTreeMap<u32, u64>)>,
 }
 
@@ -214,7 +214,7 @@ impl<'a> ResultNames<'a> {
         block: &TracedBlock,
         state: &FunctionState,
     ) -> TracedFunction {
-        // Threads count all calls; the recorded ones stand for them by their periods.
+        // Threads count all calls. The recorded calls are scaled up to that count.
         let exact = match (block.calls, block.represented) {
             (0, _) | (_, 0) => 1.0,
             (calls, represented) => calls as f64 / represented as f64,
@@ -297,7 +297,7 @@ impl<'a> ResultNames<'a> {
         Some(self.head.blocks.get(at as usize)?.name.as_str())
     }
 
-    /// Returns a thread's name, with its number if others have the same name.
+    /// Returns a thread's name, with its thread id if other threads have the same name.
     fn thread_label(&self, thread: &TracedThread) -> String {
         let namesakes = self.head.threads.iter().filter(|t| t.name == thread.name);
         match namesakes.count() {

@@ -1,9 +1,9 @@
-//! What functions and system calls wait for, and whose waits they end.
+//! Tables of the functions and system calls in which threads wait, or end the waits of others.
 
 use profile::CauseKind;
 use profile::known_code::KnownOperation;
 
-/// Functions that let one waiting thread go on, and those that let all of them.
+/// Returns whether a function wakes one waiting thread (`true`) or all of them (`false`).
 pub(super) fn wakes_one(name: &str) -> Option<bool> {
     match KnownOperation::of_function(name)? {
         KnownOperation::Signal => Some(true),
@@ -12,7 +12,7 @@ pub(super) fn wakes_one(name: &str) -> Option<bool> {
     }
 }
 
-/// Returns what a function waits for by its name.
+/// Returns the kind of wait in a function, judged by its name.
 pub fn waits_for(name: &str) -> Option<CauseKind> {
     let known = KnownOperation::of_function(name).and_then(KnownOperation::waits_for);
     known.or_else(|| {
@@ -21,19 +21,19 @@ pub fn waits_for(name: &str) -> Option<CauseKind> {
     })
 }
 
-/// The functions that threads wake others from, by the kind of waiting that they end.
+/// Returns the kind of wait that a function ends in other threads, judged by its name.
 pub(super) fn ends_waits_of(name: &str) -> Option<CauseKind> {
     KnownOperation::of_function(name)?.ends_waits()
 }
 
-/// Returns what a blocking system call waits for, by its number on the machine that was measured; `None` where it
-/// could be several things.
+/// Returns a blocking system call by its number on the measured machine. `None` if the call is not
+/// in the table.
 pub(super) fn find_system_call(number: u32, aarch64: bool) -> Option<SystemCall> {
     let mut calls = SYSTEM_CALLS.iter().copied();
     calls.find(|call| call.numbers[usize::from(aarch64)] == number)
 }
 
-/// A system call that threads wait in.
+/// A system call in which threads wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SystemCall {
     pub name: &'static str,
@@ -47,11 +47,11 @@ pub(super) struct SystemCall {
 pub(super) enum CallTarget {
     /// Another thread.
     Futex,
-    /// Whatever the file descriptor is: a disk if no thread woke it, a pipe if one did.
+    /// An object behind a file descriptor. If a thread ends the wait it is a pipe, else a disk.
     File,
     Disk,
     Network,
-    /// Several descriptors: work.
+    /// Several descriptors. Threads wait there for work.
     Poll,
     Sleep,
     Child,
@@ -59,14 +59,14 @@ pub(super) enum CallTarget {
     FileLock,
     /// The lock of the process's memory map.
     AddressSpace,
-    /// Nothing: the call lets others run.
+    /// Nothing. The call lets other threads run.
     Yield,
 }
 
 /// `sched_yield` on x86-64.
 pub(super) const SCHED_YIELD: u32 = 24;
 
-/// Number of a call that an architecture does not have.
+/// Number of a system call that an architecture does not have.
 const NONE: u32 = u32::MAX;
 
 const fn waits_in(

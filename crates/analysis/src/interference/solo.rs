@@ -1,21 +1,26 @@
-//! Loss by intervention: a thread's executions while all other threads were held, beside its own shortly before and after.
+//! Loss by intervention: compares a thread's executions while all other threads were held with its
+//! own executions shortly before and after.
 //!
-//! `loss = 1 − duration alone / duration together`. The duration of a block in a window is the time that the thread spent in it over the
-//! executions that ended there. So an execution that the window's end cuts counts for the time inside, and no length of execution is
-//! preferred. Time without a CPU, and time that the thread asked to wait, is in neither.
+//! `loss = 1 − duration alone / duration together`. The duration of a block in a window is the
+//! thread's time in the block divided by the number of executions that ended in the window. An
+//! execution that extends beyond the window counts only for its time inside. So the estimate
+//! favours neither long nor short executions. Time without a CPU does not count, nor does time that
+//! the thread asked to wait.
 //!
-//! The program's speed is its progress: executions that ended, each worth the time that it takes together.
+//! The program's speed is its progress: the executions that ended, each weighted by its time alone.
 //!
 //! # Censoring
 //!
-//! A thread that waits for a held one makes no progress. From the beginning of such a wait on, the rest of the interval says nothing of
-//! speed: it is cut off, and the interval counts as stuck. Mostly stuck intervals mean dependence.
+//! A thread that waits for a held thread makes no progress. The interval is cut at the beginning of
+//! such a wait, because the rest says nothing about speed. The interval counts as stuck. If most
+//! intervals are stuck, the threads depend on each other.
 //!
 //! # Error
 //!
-//! Both durations are ratios of sums over intervals. The variance of the logarithm of their ratio follows from the residuals of the intervals
-//! (the linearised estimator for clusters), which includes that an interval's own windows are alike. Placebos have the method's own error:
-//! a loss is claimed above the upper end of theirs.
+//! Both durations are ratios of sums over intervals. The residuals of the intervals give the
+//! variance of the loss (the linearised estimator for clusters). The estimator allows for the
+//! correlation of an interval's windows. Placebo intervals show the method's own error: a loss is
+//! claimed only above the placebos' loss.
 
 use super::waits::is_asked_for;
 use crate::statistics::Interval;
@@ -27,36 +32,37 @@ use profile::{
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::VecDeque;
 
-/// Intervals that are kept one by one; with more, neighbours are added up.
+/// Maximum number of entries in [`Intervals::sums`]. Beyond it, neighbours are merged.
 const KEPT: usize = 4096;
-/// Intervals of a thread that are waited for.
+/// Maximum number of open intervals of a thread.
 const WAITING: usize = 1024;
-/// Executions of an interval that are kept.
+/// Maximum number of executions that are kept for an interval.
 const EXECUTIONS: usize = 1 << 18;
-/// Executions that must have ended in the intervals of a kind before their duration says something.
+/// Least number of executions that must have ended before their mean duration is used.
 const ENOUGH: f64 = 20.0;
-/// Intervals of which an interval estimate can be made.
+/// Least number of intervals for an estimate with a confidence interval.
 const INTERVALS: usize = 8;
-/// Part of an interval that a stuck thread must have lost of it.
+/// Least fraction of a window without progress at its end that counts as a halt.
 const CUT: f64 = 0.25;
-/// A thread spins for another one if an execution takes so many times as long as usual.
+/// Least ratio of an execution's duration to the usual one, for a thread that counts as spinning.
 const LONGER: f64 = 10.0;
-/// Executions of a block that end alone for each that halts there, at least, if threads do not depend on others in it.
+/// Threads depend on others in a block if fewer executions than this end alone there per halt.
 const DEPENDENCE: f64 = 8.0;
-/// Least loss of a program that is claimed, and least part of it that is lost in a listed block.
+/// Least loss of a program that is claimed, and least loss in a block that is listed, as fractions
+/// of the threads' time.
 const LEAST: f64 = 0.05;
 const LISTED: f64 = 0.01;
-/// Widest interval of a claimed part: a wider range says nothing.
+/// Largest width of the confidence interval of a claimed loss. A wider one says nothing.
 const WIDEST: f64 = 0.3;
 
-/// A block, or the executions of a block with one lock.
+/// A block with the address of a lock. The address is 0 if the block is no lock function.
 type Key = (BlockId, u64);
 
-/// Time in a block in a window, in ticks, and executions that ended there.
+/// Time of a block within a window, in ticks, and the number of executions that ended there.
 #[derive(Clone, Copy, Debug, Default)]
 struct Window {
     time: f64,
-    /// The part of `time` outside of traced blocks inside.
+    /// The part of `time` outside of nested traced blocks.
     own: f64,
     exits: f64,
 }
@@ -69,7 +75,7 @@ impl Window {
     }
 }
 
-/// The windows of an interval.
+/// The windows of an interval, with the other threads and alone.
 #[derive(Clone, Copy, Debug, Default)]
 struct Pair {
     together: Window,
@@ -91,7 +97,7 @@ impl Pair {
     }
 }
 
-/// Sums of an interval, or of neighbouring ones.
+/// Sums of one interval, or of several neighbouring ones.
 #[derive(Debug, Default)]
 struct Sums {
     /// The thread's time, and its progress as `exits`.
@@ -104,11 +110,11 @@ struct Sums {
 struct Intervals {
     sums: Vec<Sums>,
     count: u64,
-    /// Intervals in which the thread came to a halt; others in which executions ended.
+    /// Intervals in which the thread halted, and other intervals in which executions ended alone.
     stuck: u64,
     moved: u64,
     busy: u64,
-    /// Intervals in each of `sums`, but for the last.
+    /// Number of intervals in each entry of `sums` except the last, and in the last entry.
     each: u64,
     last: u64,
 }
@@ -149,11 +155,11 @@ impl Intervals {
         total
     }
 
-    /// Estimates the part of the thread's time together that is lost in a part of the program, of which `of` gives the time together and
-    /// alone in each interval.
+    /// Estimates the fraction of the thread's time together that is lost in a part of the program.
+    /// `of` returns the part's time together and alone in an interval.
     ///
-    /// `loss = (part / progress together − part / progress alone) / (time / progress together)`. The error is that of the linearised
-    /// estimator for clusters, with intervals as clusters.
+    /// `loss = (part / progress together − part / progress alone) / (time / progress together)`.
+    /// The error comes from the linearised estimator for clusters, with intervals as clusters.
     fn loss(&self, of: impl Fn(&Sums) -> (f64, f64)) -> Option<Between> {
         let n = self.sums.len() as f64;
         let mut total = Pair::default();
@@ -192,49 +198,51 @@ fn merge(to: &mut Sums, from: Sums) {
     }
 }
 
-/// An interval of a thread whose items are still coming.
+/// An interval of a thread whose items still arrive.
 #[derive(Debug)]
 struct Open {
     interval: SoloInterval,
-    /// Each with how many it stands for.
+    /// Executions, each with the number of executions that it represents.
     executions: Vec<(Execution, f64)>,
-    /// Times that do not count, in order.
+    /// Times that do not count, as begin and end, in order.
     off: Vec<(u64, u64)>,
-    /// Times blocked for others.
+    /// Times that the thread was blocked by others.
     blocked: Vec<(u64, u64)>,
 }
 
-/// The intervals of a run, as they come.
+/// All intervals of a run.
 #[derive(Debug, Default)]
 pub(super) struct Solos {
-    /// Intervals of each thread whose items are still coming, in order: a run may be read late.
+    /// Open intervals of each thread, in order. There may be several, because a run may be read
+    /// late.
     open: FxHashMap<ThreadIndex, VecDeque<Open>>,
     solo: Intervals,
     placebo: Intervals,
-    /// Blocks whose executions are told apart by their first argument.
+    /// For each block, whether it is a lock function. Its first argument then identifies the lock.
     locks: Vec<bool>,
-    /// Halts alone by the block that the thread was in.
+    /// Number of halts alone, by the block that the thread was in.
     halts: FxHashMap<Key, f64>,
     aarch64: bool,
-    /// How many each recorded execution of a block in a thread stands for, where that is not one.
+    /// Sampling period of a block in a thread: the executions that each recorded one represents.
+    /// Blocks without an entry have period 1.
     periods: FxHashMap<(ThreadIndex, BlockId), u32>,
 }
 
-/// The losses of a run: of the program, and of each function that was seen often enough.
+/// Losses of a run: of the program, and of each function with enough intervals.
 pub(super) struct SoloResult {
     pub report: SoloReport,
     pub losses: FxHashMap<BlockId, BlockLosses>,
     pub contention: Option<FunctionLoss>,
 }
 
-/// The loss in a function, and by lock where it takes several.
+/// Loss in a function, and in each of its locks if it takes several.
 pub(super) struct BlockLosses {
     pub function: FunctionLoss,
     pub locks: Vec<LockLoss>,
 }
 
 impl Solos {
-    /// Makes the intervals of a run on a machine of this architecture.
+    /// Creates an empty set of intervals for a run on a machine of the given architecture.
     pub fn new(aarch64: bool) -> Self {
         Self {
             aarch64,
@@ -242,7 +250,7 @@ impl Solos {
         }
     }
 
-    /// All blocks, those that are known already first.
+    /// Sets the list of all blocks. Blocks that are already known come first.
     pub fn set_blocks(&mut self, blocks: &[TracedBlock]) {
         let new = blocks.iter().skip(self.locks.len());
         let is_lock = |block: &TracedBlock| {
@@ -270,18 +278,19 @@ impl Solos {
         }
     }
 
-    /// Returns whether an interval of the thread is under way.
+    /// Returns whether the thread has an open interval.
     pub fn is_open(&self, thread: ThreadIndex) -> bool {
         !self.open.is_empty() && self.open.contains_key(&thread)
     }
 
-    /// From now on each execution of a block in a thread stands for so many.
+    /// Sets the sampling period of a block in a thread for the executions that follow.
     pub fn set_period(&mut self, thread: ThreadIndex, block: BlockId, period: u32) {
         self.periods.insert((thread, block), period);
     }
 
-    /// Adds a wait of a thread. Time without a CPU does not count, but where a lock made the thread
-    /// wait or give its CPU away: then only the part that other processes took.
+    /// Adds a wait of a thread. Time without a CPU does not count. An exception is a wait for a
+    /// lock, or a lock that made the thread give its CPU away: there only the time that other
+    /// processes took does not count.
     pub fn add_wait(&mut self, thread: ThreadIndex, wait: &Wait) {
         let is_by_others = !wait.preempted || wait.waker.is_some() && wait.system_call.is_some();
         let length = wait.end.saturating_sub(wait.start);
@@ -347,8 +356,9 @@ impl Solos {
         }
         let stuck_at = self.halt_in(&open, &clock, alone, !placebo);
         let mut windows = Vec::with_capacity(5);
-        // What only looks like a halt, as the machine took the CPU unseen, is cut off everywhere, at as many ends for each time: else there
-        // would be less of it alone.
+        // An apparent halt may also be time in which the machine took the CPU unseen. We cut it off
+        // in all windows, at as many window ends per unit of time. Otherwise the window alone would
+        // have less of such time.
         for (from, to) in [before, after] {
             let middle = from + (to - from) / 2;
             for (from, to) in [(from, middle), (middle, to)] {
@@ -373,7 +383,7 @@ impl Solos {
         intervals.push(sums);
     }
 
-    /// Counts a halt for the innermost execution that was under way then.
+    /// Counts a halt for the innermost execution that was under way at `end`.
     fn count_halt(&mut self, executions: &[(Execution, f64)], end: u64) {
         let enter = |execution: &Execution| execution.leave.saturating_sub(execution.duration);
         let under_way = executions
@@ -385,7 +395,7 @@ impl Solos {
         }
     }
 
-    /// Adds up what happened in windows, each alone or together.
+    /// Sums executions within windows. Each window is alone (`true`) or together.
     fn sum_windows(
         &self,
         executions: &[(Execution, f64)],
@@ -400,7 +410,7 @@ impl Solos {
                 ..Window::default()
             });
         }
-        // Outer ones first: those inside follow, the last one first.
+        // In reverse order outer executions come before those inside of them.
         let mut around: Vec<(u64, Key, f64)> = Vec::new();
         for (execution, stands_for) in executions.iter().rev() {
             let leave = execution.leave;
@@ -446,7 +456,8 @@ impl Solos {
         (execution.block, if is_lock { execution.address } else { 0 })
     }
 
-    /// Returns since when the thread made no progress until the end of a window; `waits`: also where it was blocked.
+    /// Returns the time since which the thread made no progress until the end of a window. `waits`
+    /// also counts times in which it was blocked.
     fn halt_in(
         &self,
         open: &Open,
@@ -477,7 +488,7 @@ impl Solos {
         blocked.chain(spins).filter(long).min()
     }
 
-    /// Returns the losses. Threads contend for locks in the functions `contended`.
+    /// Returns the losses. `contended` are the functions in which threads contend for locks.
     pub fn finish(mut self, schedule: &SoloSchedule, contended: &FxHashSet<BlockId>) -> SoloResult {
         let mut open: Vec<_> = std::mem::take(&mut self.open).into_iter().collect();
         open.sort_unstable_by_key(|(thread, _)| *thread);
@@ -491,7 +502,8 @@ impl Solos {
         let verdict = self.verdict(program.as_ref(), schedule);
         let mut losses = self.block_losses();
         let mut contention = self.loss_of(&self.keys(|block| contended.contains(&block)));
-        // One of many functions is above the method's error by chance.
+        // Among many functions one exceeds the method's error by chance. So a function's loss is
+        // claimed only if the program's is.
         let is_lost = verdict == SoloVerdict::Interference;
         let of_functions = losses.values_mut().flat_map(|of| {
             let locks = of.locks.iter_mut().map(|lock| &mut lock.loss);
@@ -536,8 +548,9 @@ impl Solos {
         }
     }
 
-    /// Takes out blocks in which threads depend on others: one that runs alone halts there about as often as it gets through, and makes no
-    /// progress without coming there, as it does without waiting for a lock.
+    /// Removes the blocks in which threads depend on others. A thread that runs alone often halts
+    /// in such a block ([`DEPENDENCE`]), and reaches it as often as its progress predicts. A lock
+    /// differs: alone, a thread makes progress without waiting for it.
     fn leave_out_dependence(&mut self) {
         let totals = self.totals();
         let mut all = Pair::default();
@@ -558,7 +571,7 @@ impl Solos {
         }
     }
 
-    /// Adds up all intervals alone of each block.
+    /// Sums the windows of all solo intervals by block and lock.
     fn totals(&self) -> FxHashMap<Key, Pair> {
         let mut totals: FxHashMap<Key, Pair> = FxHashMap::default();
         for (key, pair) in self.solo.sums.iter().flat_map(|sums| &sums.blocks) {
@@ -567,8 +580,9 @@ impl Solos {
         totals
     }
 
-    /// Counts progress in each interval: the executions that ended, each worth the time that it takes alone without traced callees. Those
-    /// that are far rarer alone, as waits for a lock, are there because of other threads, and worth nothing.
+    /// Sums the progress in each interval: the executions that ended, each weighted by its time
+    /// alone without traced callees. Executions that are far rarer alone, such as waits for a lock,
+    /// exist because of other threads. They do not count.
     fn count_progress(&mut self) {
         let mut totals = self.totals();
         totals.retain(|_, pair| pair.alone.exits >= ENOUGH && pair.alone.own > 0.0);
@@ -597,7 +611,8 @@ impl Solos {
         }
     }
 
-    /// Estimates a loss beside that in placebos. One below `least` is not claimed, nor one that placebos have, too.
+    /// Estimates a loss and the same loss in placebos. The loss is claimed if its lower bound
+    /// exceeds `least` plus the placebos' loss.
     fn against_placebo(&self, of: impl Fn(&Sums) -> (f64, f64), least: f64) -> Option<SoloLoss> {
         let loss = self.solo.loss(&of)?;
         let placebo = self.placebo.loss(&of);
@@ -609,7 +624,7 @@ impl Solos {
         })
     }
 
-    /// Returns the keys of some blocks that were seen in intervals, in order.
+    /// Returns the sorted keys of the blocks that `is_asked` selects and that occur in intervals.
     fn keys(&self, is_asked: impl Fn(BlockId) -> bool) -> Vec<Key> {
         let keys = self.solo.sums.iter().flat_map(|sums| sums.blocks.keys());
         let mut keys: Vec<Key> = keys
@@ -621,7 +636,7 @@ impl Solos {
         keys
     }
 
-    /// Estimates the loss in each block, and with each of several locks.
+    /// Estimates the loss in each block, and for each lock of a block with several locks.
     fn block_losses(&self) -> FxHashMap<BlockId, BlockLosses> {
         let keys = self.keys(|_| true);
         let of_blocks = keys.chunk_by(|a, b| a.0 == b.0).filter_map(|keys| {
@@ -660,15 +675,15 @@ impl Solos {
     }
 }
 
-/// Returns how long one of these times lasted in a window.
+/// Returns the total time of `times` within a window.
 fn overlap(times: &[(u64, u64)], (start, end): (u64, u64)) -> f64 {
     let inside = |(from, to): &(u64, u64)| (*to).min(end).saturating_sub((*from).max(start));
     times.iter().map(inside).sum::<u64>() as f64
 }
 
-/// Time of a thread without times that do not count.
+/// Clock of a thread that skips the times that do not count.
 struct Clock {
-    /// End of each such time, and their length until then.
+    /// Begin and end of each skipped time, and the total skipped until its end.
     off: Vec<(u64, u64, u64)>,
 }
 
@@ -685,7 +700,7 @@ impl Clock {
         Self { off: merged }
     }
 
-    /// Returns how long did not count until then.
+    /// Returns the total skipped time before `time`.
     fn off_until(&self, time: u64) -> u64 {
         let after = self.off.partition_point(|(_, end, _)| *end <= time);
         let before = after.checked_sub(1).and_then(|at| self.off.get(at));

@@ -1,28 +1,28 @@
-//! Semaphores and condition variables that are used like locks or like barriers.
+//! Semaphores and condition variables that threads use as a lock or as a barrier.
 //!
-//! Threads that wait for work wait for what others signal. Threads that signal what they themselves
-//! wait for take turns: one at a time (`sem_post`, `pthread_cond_signal`), as with a lock, or all
-//! together (`pthread_cond_broadcast`), as with a barrier. Waits and signals have the address in
-//! common, their first argument.
+//! Threads that wait for work wait for signals of other threads. Threads that signal the same
+//! object they wait for take turns: one at a time (`sem_post`, `pthread_cond_signal`), as with a
+//! lock, or all together (`pthread_cond_broadcast`), as with a barrier. The first argument of the
+//! functions, the object's address, relates waits to signals.
 
 use super::functions::wakes_one;
 use profile::{BlockId, CauseKind, ThreadIndex};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// Maximum number of addresses.
+/// Maximum number of addresses with waits, and of addresses with signals.
 const ADDRESSES: usize = 4096;
-/// A thread with this part of the waiting at an address takes no turns: it waits for the others
-/// (tuned by `gil` in benches/interference_cases.py).
+/// If one thread has at least this part of the waiting time at an address, threads take no turns
+/// there: that thread waits for the others (tuned by `gil` in benches/interference_cases.py).
 const ALONE: f64 = 0.95;
 
-/// Part that a function has in turns, by its name.
+/// Role of a function in taking turns, judged by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TurnRole {
     /// Threads wait in it.
     Waits,
     /// It wakes one waiting thread.
     WakesOne,
-    /// It wakes all.
+    /// It wakes all waiting threads.
     WakesAll,
 }
 
@@ -37,7 +37,7 @@ impl TurnRole {
     }
 }
 
-/// Threads that signalled an address: waking one waiter, or all.
+/// Threads that signalled an address: those that woke one waiter, and those that woke all.
 #[derive(Debug, Default)]
 struct Signals {
     one: FxHashSet<ThreadIndex>,
@@ -48,7 +48,7 @@ struct Signals {
 #[derive(Debug, Default)]
 pub(super) struct Turns {
     signals: FxHashMap<u64, Signals>,
-    /// Executions and ticks by thread.
+    /// Number of executions and ticks by thread.
     waits: FxHashMap<(BlockId, u64), FxHashMap<ThreadIndex, (u64, u64)>>,
 }
 
@@ -81,7 +81,7 @@ impl Turns {
         }
     }
 
-    /// Returns, for each waiting function, the kind of turns at the address with most time.
+    /// Returns the kind of turns of each waiting function, at the address with most waiting time.
     pub fn by_function(&self) -> FxHashMap<BlockId, CauseKind> {
         let mut most: FxHashMap<BlockId, (u64, Option<CauseKind>)> = FxHashMap::default();
         for ((block, address), threads) in &self.waits {

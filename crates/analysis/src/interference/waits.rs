@@ -4,21 +4,21 @@ use super::functions::{CallTarget, SCHED_YIELD, ends_waits_of, find_system_call,
 use profile::{BlockId, CauseKind, ThreadIndex, Wait};
 use rustc_hash::FxHashMap;
 
-/// Maximum number of different reasons that are kept for a function.
+/// Maximum number of distinct reasons that are kept for a function.
 const REASONS: usize = 256;
 
-/// Reason of a wait, as far as the kernel saw it.
+/// Reason of a wait, as the kernel saw it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Reason {
     pub system_call: Option<u32>,
     pub waker: Option<ThreadIndex>,
     pub waker_block: Option<BlockId>,
-    /// True if the thread was ready all the time: the thread `waker`, which it had woken from
-    /// `system_call`, took its CPU.
+    /// True if the thread was ready the whole time: it had woken the thread `waker` in
+    /// `system_call`, and `waker` took its CPU.
     pub handed_over: bool,
 }
 
-/// Time and number of waits with one reason; times in ticks.
+/// Time and number of waits with one reason. Times are in ticks.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct WaitSum {
     pub ticks: u64,
@@ -32,9 +32,10 @@ pub(super) struct FunctionWaitSums {
 }
 
 impl FunctionWaitSums {
-    /// Adds a wait that stands for `weight` waits. A preemption is none.
+    /// Adds a wait that represents `weight` waits. Plain preemptions are ignored.
     pub fn add(&mut self, wait: &Wait, weight: u64) {
-        // A thread that gave its CPU away in a system call yielded.
+        // A preempted thread with a system call or a waker gave its CPU away. That counts as a
+        // wait.
         if wait.preempted && wait.system_call.is_none() && wait.waker.is_none() {
             return;
         }
@@ -47,15 +48,15 @@ impl FunctionWaitSums {
         if self.by_reason.len() >= REASONS && !self.by_reason.contains_key(&reason) {
             return;
         }
-        // Other processes that had CPUs, this thread's or its waker's, are no reason of a wait for
-        // threads.
+        // Time in which other processes had the CPUs of this thread or of its waker is not caused
+        // by threads.
         let length = wait.end.saturating_sub(wait.start);
         let ticks = length.saturating_sub(wait.taken.saturating_add(wait.held));
         let sum = self.by_reason.entry(reason).or_default();
         sum.add(ticks, weight);
     }
 
-    /// Adds an execution of a function that only lets other threads run.
+    /// Adds an execution of a function that only yields the CPU.
     pub fn add_yield(&mut self, ticks: u64, weight: u64) {
         let reason = Reason {
             system_call: Some(SCHED_YIELD),
@@ -74,7 +75,7 @@ impl WaitSum {
     }
 }
 
-/// Returns whether a thread asked for a wait: a time, or something from outside of the program.
+/// Returns whether a thread asked for a wait: for a time, or for something outside of the program.
 pub(super) fn is_asked_for(wait: &Wait, aarch64: bool) -> bool {
     let Some(number) = wait.system_call.filter(|_| !wait.preempted) else {
         return false;
@@ -86,8 +87,8 @@ pub(super) fn is_asked_for(wait: &Wait, aarch64: bool) -> bool {
     }
 }
 
-/// Returns the kind of waits with a reason in a function. `turn`: threads use what it waits for
-/// like a lock, or like a barrier.
+/// Returns the kind of the waits with `reason` in a function. `turn` is the kind of turns that
+/// threads take at the object that the function waits for.
 pub(super) fn kind_of_wait(
     reason: &Reason,
     function: &str,
@@ -121,7 +122,8 @@ pub(super) fn kind_of_wait(
     }
 }
 
-/// Returns the kind of a futex wait, from names: the kernel does not know what a futex stands for.
+/// Returns the kind of a futex wait, judged by names: the kernel does not know the purpose of a
+/// futex.
 fn kind_of_futex(
     function: &str,
     own: Option<CauseKind>,
@@ -131,7 +133,7 @@ fn kind_of_futex(
     match (own, waker_function.and_then(ends_waits_of)) {
         (Some(CauseKind::Pool), _) => turn.unwrap_or(CauseKind::Pool),
         (Some(kind), _) | (None, Some(kind)) => kind,
-        // A thread that another one wakes from the function that it waits in waits for a turn.
+        // If the waker was in the same function as the waiter, threads take turns in it.
         (None, None) if waker_function == Some(function) => CauseKind::Lock,
         (None, None) => CauseKind::OtherWait,
     }
