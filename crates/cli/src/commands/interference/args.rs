@@ -14,12 +14,12 @@ pub struct Interference {
 }
 
 impl Interference {
-    /// Returns whether it runs a command and passes its exit code on.
+    /// Returns whether this action runs a command and passes its exit code on.
     pub fn wraps(&self) -> bool {
         matches!(self.action, InterferenceAction::Run(_))
     }
 
-    /// The process that it attaches to.
+    /// Returns the process that this action attaches to.
     pub fn process_mut(&mut self) -> Option<&mut u32> {
         match &mut self.action {
             InterferenceAction::Run(run) => run.pid.as_mut(),

@@ -1,4 +1,4 @@
-//! Functions that are worth tracing: those that take time (ISPOT, section 5.2).
+//! Selection of functions that are worth tracing: those that take time (ISPOT, section 5.2).
 
 use crate::wrapped::Signals;
 use anyhow::bail;
@@ -10,11 +10,11 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// Time for which a process that runs is sampled.
+/// Time for which a running process is sampled.
 const SAMPLED: Duration = Duration::from_secs(3);
 
-/// Runs the command once, samples it, and finds the functions that take more than a hundredth of
-/// its CPU time.
+/// Runs and samples the command once. Returns the functions that take more than a hundredth of its
+/// CPU time.
 pub fn functions(command: &[OsString], signals: &Signals) -> anyhow::Result<Vec<FunctionPattern>> {
     let options = Options::new(TargetSpec::Command(command.to_vec()));
     let outcome = sampler::record(&options, &signals.stop, &mut |_| {})?;
@@ -22,7 +22,7 @@ pub fn functions(command: &[OsString], signals: &Signals) -> anyhow::Result<Vec<
     let exit = outcome
         .exit
         .or_else(|| outcome.running.map(Launched::wait_for_end));
-    // The user who ended it does not want it to be started again, and would wait for ever.
+    // A user who ended the command does not want it to be started again.
     if signals.stop.load(Relaxed) || matches!(exit, Some(Exit::Signal(_))) {
         bail!(
             "the command was told to end in its first run, so that nothing was traced; -f FUNCTION traces it in one run"
@@ -31,7 +31,8 @@ pub fn functions(command: &[OsString], signals: &Signals) -> anyhow::Result<Vec<
     Ok(hot_functions(&outcome.recording))
 }
 
-/// Samples a process that runs for a while, and finds the same.
+/// Samples a running process for [`SAMPLED`]. Returns the functions that take more than a hundredth
+/// of its CPU time.
 pub fn functions_of_process(pid: u32, stop: &AtomicBool) -> anyhow::Result<Vec<FunctionPattern>> {
     let mut options = Options::new(TargetSpec::Process(pid));
     options.duration = Some(SAMPLED);

@@ -1,4 +1,4 @@
-//! `vitalfew interference`: where do threads slow each other down?
+//! `vitalfew interference`: finds the functions in which threads slow each other down.
 
 pub mod args;
 #[cfg(target_arch = "x86_64")]

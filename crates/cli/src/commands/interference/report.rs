@@ -26,7 +26,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     print(&result, &args.shown, file, &mut screen)
 }
 
-/// Shows a result, of the file `file` if it has a name for the reader.
+/// Prints a result. `file` is its path, or empty if the user did not name one.
 pub fn print(
     result: &Interference,
     shown: &Shown,

@@ -11,7 +11,7 @@ use sampler::Exit;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Time for which a process that runs is traced without `--for`.
+/// Time for which a running process is traced without `--for`.
 const ATTACHED: Duration = Duration::from_secs(30);
 
 /// Runs the command.
@@ -50,7 +50,7 @@ pub fn run(args: &InterferenceRunArgs) -> anyhow::Result<ExitCode> {
     Ok(wrapped::exit_code(exit))
 }
 
-/// Returns the functions to trace, which must be there, and others, which need not.
+/// Returns the functions that must exist in the program, and others that may be absent.
 fn functions_to_trace(
     args: &InterferenceRunArgs,
     signals: &Signals,
@@ -69,7 +69,7 @@ fn functions_to_trace(
         let found = hot::functions_of_process(pid, &signals.stop)?;
         return Ok([found, known_patterns()]);
     }
-    // At once, not behind the first run.
+    // Reports an error now, not after the first run.
     experiment::check_traced_command(&args.command.words)?;
     if !args.quiet {
         tell_user(

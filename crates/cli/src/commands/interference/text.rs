@@ -12,18 +12,18 @@ use profile::{
 };
 use std::io::Write;
 
-/// Maximum number of columns of a line.
+/// Maximum width of a line, in columns.
 const WIDTH: usize = 100;
-/// Least part of the threads' time that is reported as waiting.
+/// Least part of the threads' time that gets a line in the report.
 const LEAST: f64 = 0.01;
-/// Columns of a function's name in a table.
+/// Width of a function's name in a table, in columns.
 const NAME: usize = 50;
 /// Maximum number of other processes that are named.
 const NAMED: usize = 3;
 /// Maximum number of callers, and of threads, that are named for a function.
 const DETAILS: usize = 4;
 
-/// Writes the report of a result, in the file `file` if it has a name for the reader.
+/// Writes the report of a result. `file` is its path, or empty if the user did not name one.
 pub fn write(
     result: &Interference,
     shown: &Shown,
@@ -56,7 +56,7 @@ pub fn write(
     writeln!(out, "next: {}", next(file))
 }
 
-/// Writes the time in which threads waited for a CPU: it belongs to this machine and moment.
+/// Writes the time in which threads waited for a CPU. It depends on this machine at this moment.
 fn machine(result: &Interference, out: &mut impl Write) -> std::io::Result<()> {
     let machine = &result.machine;
     let part = |ns: f64| ns / result.thread_time_ns.max(1.0);
@@ -73,7 +73,7 @@ fn machine(result: &Interference, out: &mut impl Write) -> std::io::Result<()> {
         let user = |user: &TracedCpuUser| {
             let share = percent(user.ns as f64 / all.max(1) as f64);
             match user.pid {
-                // The kernel has no number for it in this PID namespace.
+                // The process has no number in this PID namespace.
                 0 => format!("{} (outside of this container) {share}", user.name),
                 pid => format!("{} (process {pid}) {share}", user.name),
             }
@@ -99,7 +99,7 @@ fn machine(result: &Interference, out: &mut impl Write) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Returns the verdict on the program, in a sentence.
+/// Returns the verdict on the program as a sentence.
 fn verdict(solo: &SoloReport) -> String {
     let threads = count_noun(solo.threads.round() as u64, "busy thread");
     match (solo.verdict, &solo.program) {
@@ -147,7 +147,7 @@ fn speed(program: &SoloLoss) -> String {
     )
 }
 
-/// Writes the functions in which the program loses time, and locks where a function takes several.
+/// Writes the functions in which the program loses time, and the locks of functions with several.
 fn losses(result: &Interference, shown: &Shown, out: &mut impl Write) -> std::io::Result<()> {
     let mut table = Table::new(vec![
         ("lost".to_owned(), Align::Right),
@@ -236,7 +236,7 @@ fn waits(result: &Interference, shown: &Shown, out: &mut impl Write) -> std::io:
     write!(out, "{}", table.render())
 }
 
-/// Returns whether waits are worth a line: those that a thread did not ask for.
+/// Returns whether waits get a line: waits that a thread asked for do not.
 fn is_shown(waits: &FunctionWaits) -> bool {
     match waits.kind {
         CauseKind::Sleep | CauseKind::OtherWait => false,
@@ -245,7 +245,7 @@ fn is_shown(waits: &FunctionWaits) -> bool {
     }
 }
 
-/// Returns the reason of waits, with the function whose thread ended most of them.
+/// Returns the label of waits, with the function whose threads ended most of them.
 fn reason(waits: &FunctionWaits) -> String {
     let label = waits.kind.label();
     let Some(first) = waits.ended_by.first() else {

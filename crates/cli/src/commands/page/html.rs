@@ -9,8 +9,8 @@ use orchestration::{PageContent, gather_content};
 use results::failure_refusal;
 use std::process::ExitCode;
 
-/// Least shares of the cost that a calling context needs, tried one after the other until the page
-/// is small enough.
+/// Least shares of the cost that a calling context needs to be kept. They are tried in order until
+/// the page is small enough.
 const SHARES: [f64; 8] = [1e-6, 1e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2];
 
 /// Runs the command.
@@ -35,7 +35,7 @@ pub fn run(args: &Html) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The page, no larger than `most`, and what had to be left out.
+/// Returns the page, no larger than `most`, and descriptions of the parts that were left out.
 fn fit_page(content: &mut PageContent, most: u64) -> anyhow::Result<(String, Vec<String>)> {
     let page = |content: &PageContent| -> anyhow::Result<String> {
         Ok(server::page_with_data(&server::compress_data(

@@ -21,7 +21,7 @@ pub fn run(args: &Serve) -> anyhow::Result<ExitCode> {
         debug_dirs: args.shown.debug_dir.clone(),
         state: Mutex::default(),
     });
-    // What cannot be shown is said here, not first in the browser.
+    // An error is reported here, before the browser opens.
     served.data()?;
     let server = PageServer::bind(args.port)?;
     announce_address(&server, args.no_browser)?;
@@ -32,7 +32,7 @@ pub fn run(args: &Serve) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Files that are shown, and the data that were made of them.
+/// Files of the page, and the data made from them.
 struct ServedFiles {
     files: Vec<PathBuf>,
     database: Option<PathBuf>,
@@ -43,18 +43,19 @@ struct ServedFiles {
 #[derive(Default)]
 struct ServedState {
     made: Option<PageData>,
-    /// The version of the files of which no data could be made, and why.
+    /// The version of the files that could not be converted, and the error.
     failed: Option<(String, String)>,
-    /// A thread makes newer data.
+    /// True while a thread makes newer data.
     is_making: bool,
 }
 
 impl ServedFiles {
-    /// Returns the data of the files. Of files that have changed it makes newer data beside, and returns what it has: a page that is
-    /// opened does not wait, and one that is open asks again.
+    /// Returns the data of the files. If the files have changed, starts a thread that makes newer
+    /// data, and returns the present data. So a page opens without delay, and an open page asks
+    /// again.
     ///
     /// # Errors
-    /// If no data can be made of the files as they are.
+    /// If the present version of the files cannot be converted.
     fn data(self: &Arc<Self>) -> anyhow::Result<PageData> {
         let watched = if self.files.is_empty() {
             latest_files(self.database.as_deref())?
@@ -92,13 +93,14 @@ impl ServedFiles {
         Ok(PageData { compressed, tag })
     }
 
-    /// Nobody panics while holding it, and data that are made anew are right in any case.
+    /// Locks the state. A poisoned lock is harmless: no holder panics, and data that are made anew
+    /// are right in any case.
     fn lock(&self) -> MutexGuard<'_, ServedState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Says where the page is, and opens a browser where there is one.
+/// Prints the address of the page, and opens a browser on a local desktop.
 fn announce_address(server: &PageServer, no_browser: bool) -> anyhow::Result<()> {
     let url = server.url();
     let mut out = std::io::stdout().lock();
@@ -128,10 +130,10 @@ fn announce_address(server: &PageServer, no_browser: bool) -> anyhow::Result<()>
     Ok(())
 }
 
-/// Directories in directories that are looked into: of a database, epochs and their hosts.
+/// Depth to which directories are searched: a database has epochs, and epochs have hosts.
 const DEPTH: usize = 3;
 
-/// Returns what changes when the files do.
+/// Returns a hash of the files' paths, sizes and modification times.
 fn version_of(files: &[PathBuf]) -> String {
     let mut hasher = DefaultHasher::new();
     for file in files {

@@ -1,8 +1,8 @@
-//! A build without the page.
+//! Warning for a build without the page.
 
 use crate::screen::warn_user;
 
-/// Says so if this program was built without its page.
+/// Warns the user if this program was built without its page.
 pub fn warn_of_stub_page() {
     if server::IS_STUB {
         warn_user(

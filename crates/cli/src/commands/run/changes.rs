@@ -1,4 +1,4 @@
-//! Changes from one run's result to another's.
+//! Comparison of two results of `vitalfew run`.
 
 use crate::output::{clean_name, format_ns};
 use orchestration::RunResult;
@@ -13,15 +13,16 @@ enum ChangeKind {
     Gone,
     /// The finding is new.
     New,
-    /// Its interval lies below the former one.
+    /// The interval lies below the former one.
     Less,
-    /// Its interval lies above the former one.
+    /// The interval lies above the former one.
     More,
     /// The intervals overlap.
     Unclear,
 }
 
-/// Writes what changed. Places are the same where claims of the same kind are at the same place by name.
+/// Writes the changes between two results. Findings correspond if they make the same claim about a
+/// place of the same name.
 pub fn write_changes(before: &RunResult, after: &RunResult, out: &mut dyn Write) -> io::Result<()> {
     writeln!(
         out,
@@ -57,7 +58,8 @@ fn write_time(out: &mut dyn Write, what: &str, before: u64, after: u64) -> io::R
     )
 }
 
-/// The findings of both, those that went first, each with the former one at its place.
+/// Returns the findings of both results, each with its former finding. Findings that are gone come
+/// first.
 fn pair_findings<'a>(
     before: &'a RunResult,
     after: &'a RunResult,

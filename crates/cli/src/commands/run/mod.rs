@@ -1,6 +1,6 @@
-//! `vitalfew run`: all methods on one program, and the few findings that matter.
+//! `vitalfew run`: applies all methods to one program, and prints the few findings that matter.
 //!
-//! `orchestration` measures; this says how far it is, and prints the result.
+//! `orchestration` measures. This module shows the progress and prints the result.
 
 pub mod args;
 mod changes;
@@ -19,12 +19,12 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::time::Instant;
 
-/// The number of findings without --all.
+/// Maximum number of findings without --all.
 const VITAL_FEW: usize = 5;
 
 /// Runs the command.
 pub fn run(args: &RunAll) -> anyhow::Result<ExitCode> {
-    // First: what cannot be compared need not be measured.
+    // An unreadable result of --against must fail before the measurement.
     let before = args.against.as_deref().map(RunResult::read).transpose()?;
     if let Some(path) = &args.show {
         show_result(&RunResult::read(path)?, before.as_ref(), args)?;
@@ -70,13 +70,14 @@ fn measure_command(args: &RunAll, before: Option<RunResult>) -> anyhow::Result<E
     })
 }
 
-/// Keeps the result beside the recording, for the page to show both.
+/// Stores the result beside the recording, so that the page can show both.
 fn keep_result(result: &RunResult) -> anyhow::Result<()> {
     let path = last_result_path(&store::default_database());
     write_file(&path, |out| Ok(write_json(out, result)?))
 }
 
-/// To standard output, unless that is a file or a pipe and a program's: then it is the program's. JSON was asked for.
+/// Prints the result to standard output. If the command's output goes to a file or pipe there, text
+/// goes to standard error instead. JSON always goes to standard output.
 fn show_result(
     result: &RunResult,
     before: Option<&RunResult>,

@@ -1,4 +1,4 @@
-//! A line on a terminal with the phase of a run, the time left, and what is known so far.
+//! Line on a terminal with the phase of a run, the time left, and the first finding so far.
 
 use crate::output::{clean_name, shorten_middle};
 use std::fs::File;
@@ -7,22 +7,23 @@ use std::os::fd::AsFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Time after which the line is written anew.
+/// Period after which the line is written again.
 const EVERY: Duration = Duration::from_secs(1);
-/// What stands in front of what is known.
+/// Separator before the finding.
 const SO_FAR: &str = "; so far: ";
-/// Columns that tell something of it.
+/// Least number of columns in which a finding is readable.
 const LEAST_ROOM: usize = 20;
-/// Columns of a terminal that does not say how many it has.
+/// Columns of a terminal that does not report its width.
 const USUAL_WIDTH: usize = 80;
 
-/// The line. It is there only while nobody else writes to the terminal: in the first run that is the command.
+/// The progress line. It is hidden while others write to the terminal, such as the command in the
+/// first run.
 pub struct ProgressLine {
     shared: Option<Arc<SharedLine>>,
 }
 
 struct SharedLine {
-    /// Standard error as it was at first: runs whose output is not shown have another one.
+    /// Standard error at the start. Runs with silenced output redirect standard error.
     terminal: File,
     end: Instant,
     content: Mutex<LineContent>,
@@ -31,7 +32,7 @@ struct SharedLine {
 
 #[derive(Default)]
 struct LineContent {
-    /// The phase; `None`: nothing is shown.
+    /// The phase. `None` hides the line.
     phase: Option<String>,
     /// The first finding so far.
     known: Option<String>,
@@ -39,7 +40,8 @@ struct LineContent {
 }
 
 impl ProgressLine {
-    /// Begins with an empty line, for a run that ends at `end`. Where standard error is no terminal there is none.
+    /// Starts an empty line for a run that ends at `end`. There is no line if standard error is no
+    /// terminal.
     pub fn begin(quiet: bool, end: Instant) -> Self {
         let is_shown = !quiet && io::stderr().is_terminal();
         let shared = is_shown.then(|| SharedLine::start_writing(end));
@@ -53,12 +55,12 @@ impl ProgressLine {
         self.change(|content| content.phase = Some(phase.to_owned()));
     }
 
-    /// Sets what is known so far.
+    /// Sets the first finding so far.
     pub fn set_known(&self, known: &str) {
         self.change(|content| content.known = Some(known.to_owned()));
     }
 
-    /// Clears the line: somebody else may write from now on.
+    /// Clears the line, so that others can write to the terminal.
     pub fn hide(&self) {
         self.change(|content| content.phase = None);
     }
@@ -86,7 +88,7 @@ impl Drop for ProgressLine {
 }
 
 impl SharedLine {
-    /// Starts the thread that writes; `None` if there is none to be had.
+    /// Starts the thread that writes the line. Returns `None` if that fails.
     fn start_writing(end: Instant) -> Option<Arc<Self>> {
         let shared = Arc::new(Self {
             terminal: io::stderr().as_fd().try_clone_to_owned().ok()?.into(),
@@ -111,7 +113,7 @@ impl SharedLine {
                 let left = self.end.saturating_duration_since(Instant::now());
                 let width = terminal_size::terminal_size_of(&self.terminal);
                 let width = width.map_or(USUAL_WIDTH, |(width, _)| usize::from(width.0));
-                // In the last column some terminals begin a new line.
+                // Some terminals begin a new line after the last column.
                 let width = width.saturating_sub(1);
                 self.write(&line_text(phase, left, content.known.as_deref(), width));
             }
@@ -120,13 +122,13 @@ impl SharedLine {
         }
     }
 
-    /// Nobody is there to be told that a terminal cannot be written to.
+    /// Writes to the terminal. Errors are ignored, because nobody could be told.
     fn write(&self, text: &str) {
         let _ = write!(&self.terminal, "\r\x1b[K{text}");
     }
 }
 
-/// Returns a line that fits: of what is known, the middle is left out first.
+/// Returns a line that fits into `width`. The middle of the finding is left out first.
 fn line_text(phase: &str, left: Duration, known: Option<&str>, width: usize) -> String {
     let head = format!("vitalfew: {phase}, up to {} s left", left.as_secs());
     let room = width.saturating_sub(head.chars().count() + SO_FAR.len());

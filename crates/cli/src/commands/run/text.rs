@@ -1,4 +1,4 @@
-//! Result of a run, as text: one screen of lines in fixed columns.
+//! Result of a run as text: one screen of lines in fixed columns.
 
 use crate::output::{clean_name, count_noun, format_ns, shell_words, shorten_middle};
 use crate::wrapped;
@@ -8,16 +8,16 @@ use results::phrases::{hottest_line, percent, place_name, spent_phrase};
 use results::{IdleKind, JsonClaim};
 use std::io::{self, Write};
 
-/// Columns of a place's name, and of its line.
+/// Widths of a place's name, and of its source line, in columns.
 const NAME_WIDTH: usize = 38;
 const LINE_WIDTH: usize = 22;
-/// Columns of a path.
+/// Width of a call path, in columns.
 const PATH_WIDTH: usize = 76;
-/// Lines of evidence that a finding has without --verbose.
+/// Maximum number of evidence lines of a finding without --verbose.
 const EVIDENCE_LINES: usize = 2;
-/// Processes left behind that are named.
+/// Maximum number of processes left running that are named.
 const MOST_LEFT: usize = 3;
-/// Part of all time from which on a kind of it stands in the first line.
+/// Least part of all time that a kind of time needs to be named in the header line.
 const NAMED_KIND: f64 = 0.01;
 
 /// Writes the report. `verbose` shows all evidence.
@@ -41,7 +41,7 @@ pub fn write_report(result: &RunResult, verbose: bool, out: &mut dyn Write) -> i
     write_next(result, out)
 }
 
-/// Returns how long the run took, and what its threads did meanwhile.
+/// Returns the header line: duration of the run, and time of its threads by kind.
 fn header_line(result: &RunResult) -> String {
     let wall = format_ns(result.duration_ns as f64);
     let on_cpu: u64 = (result.time_by_kind.iter())
@@ -86,7 +86,7 @@ fn write_few(samples: u64, out: &mut dyn Write) -> io::Result<()> {
     )
 }
 
-/// Says what the findings that are shown leave out.
+/// Writes the part of the time that the shown findings leave out.
 fn write_rest(result: &RunResult, out: &mut dyn Write) -> io::Result<()> {
     let least = percent(analysis::judgement::LEAST);
     if result.findings_total == 0 {
@@ -106,7 +106,7 @@ fn write_rest(result: &RunResult, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "\neverything else {}, {more}", percent(rest))
 }
 
-/// Says how the command ended, if that may be the reason why it did less than it should have.
+/// Writes how the command ended, if its end may be the reason for less work than expected.
 fn write_end(result: &RunResult, out: &mut dyn Write) -> io::Result<()> {
     match result.ended_by {
         Some(CommandEnd::Code(code)) => {
@@ -143,7 +143,8 @@ fn write_end(result: &RunResult, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// Says which method had no answer, and why: of one that had no question to ask, nothing.
+/// Writes the methods that had no answer, with the reason. A program with one thread at work does
+/// not need some methods. Only `verbose` writes these, and the methods that had an answer.
 fn write_asked(result: &RunResult, verbose: bool, out: &mut dyn Write) -> io::Result<()> {
     for asked in &result.asked {
         let method = clean_name(&asked.method);
@@ -195,7 +196,7 @@ fn write_finding(
     Ok(())
 }
 
-/// Returns a line with the name of its file alone.
+/// Returns a source line with its file name instead of its path.
 fn short_line(line: &str) -> String {
     clean_name(line.rsplit('/').next().unwrap_or(line))
 }
@@ -209,12 +210,12 @@ fn path_line(finding: &Finding) -> Option<String> {
     }
 }
 
-/// Says which commands show more. They take the last result where none is named.
+/// Writes the commands that show more. They use the last result if none is named.
 fn write_next(result: &RunResult, out: &mut dyn Write) -> io::Result<()> {
     let Some(first) = result.claims.findings().next() else {
         return Ok(());
     };
-    // A command that runs the program again keeps all words, those of the program's path, too.
+    // A command that runs the program again keeps all words. The program's path is one of them.
     let runs_program = first.next.iter().any(|word| word == "--");
     let words = first.next.iter();
     let words = words.take_while(|word| runs_program || !word.starts_with('/'));
