@@ -1,6 +1,6 @@
-//! The counter of the processor's clock, beside the clock of the kernel.
+//! Conversion between the processor's time-stamp counter and the kernel's clock.
 
-/// Time stamps of a clock and of the time-stamp counter, taken together.
+/// Readings of the kernel's clock and of the time-stamp counter at the same moment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TimePair {
     pub ns: u64,
@@ -8,14 +8,15 @@ pub(super) struct TimePair {
 }
 
 impl TimePair {
-    /// Reads the pair with the shortest time between the two clocks, out of some attempts: an interrupt may come between them.
+    /// Returns the best of four readings. An interrupt between the two clocks makes a reading
+    /// worse.
     pub fn read_closest() -> Self {
         let tries = (0..4).map(|_| Self::read_once());
         let closest = tries.min_by_key(|(apart, _)| *apart);
         closest.map_or_else(|| Self::read_once().1, |(_, pair)| pair)
     }
 
-    /// Also how far apart the time stamps of the counter were.
+    /// Reads both clocks once. Also returns the ticks that the reading took.
     pub fn read_once() -> (u64, Self) {
         let before = super::read_tsc();
         let ns = sampler::monotonic_ns();
@@ -29,7 +30,7 @@ impl TimePair {
     }
 }
 
-/// The clock and the counter at the start, and lately.
+/// A pair of readings from the start of the run, and a recent one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TscClock {
     pub first: TimePair,
@@ -37,7 +38,7 @@ pub(super) struct TscClock {
 }
 
 impl TscClock {
-    /// The counter at a time of the clock.
+    /// Returns the counter's value at a time of the kernel's clock.
     pub fn ticks_at(&self, ns: u64) -> u64 {
         let elapsed = self.last.ns.saturating_sub(self.first.ns).max(1);
         let rate = (self.last.ticks - self.first.ticks) as f64 / elapsed as f64;

@@ -1,4 +1,4 @@
-//! Reads what the threads of the target have written.
+//! Reader of the records that the threads of the target have written.
 
 use super::memory::TraceMemory;
 use super::solo::Solo;
@@ -10,63 +10,65 @@ use rustc_hash::FxHashMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
-/// Words of a segment's head, and of a record.
+/// Number of words of a segment's head, and of a record.
 const WORDS: usize = RECORD / 8;
-/// Limit on the segments of a thread that are read at a time. A thread may write faster than it is read: a reader that
-/// followed it to its end would never reach another one, and would hold all of its records in memory.
+/// Maximum number of segments that are read from a thread at a time. A thread may write faster than
+/// we read. Without a limit its reader would never reach the next thread, and would hold all
+/// records in memory.
 const SEGMENTS_AT_A_TIME: usize = 16;
 
-/// Treatment of the records that are there.
+/// Mode of reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reading {
-    /// Some of each thread's are read; more may follow.
+    /// Reads some records of each thread. More may follow.
     Some,
-    /// All are read, and nothing will follow.
+    /// Reads all records. Nothing will follow.
     Last,
-    /// Executions are counted as lost, and nothing will follow.
+    /// Counts the executions as lost. Nothing will follow.
     Discard,
 }
 
-/// A thread whose records are read.
+/// Reader of one thread's records.
 struct ThreadReader {
     /// Its index in the profile.
     index: ThreadIndex,
-    /// The segment, and the next record in it.
+    /// The current segment, and the position of the next record in it.
     segment: Option<u32>,
     position: usize,
     /// First argument of the next execution.
     address: u64,
-    /// The blocks of which not all executions are recorded, and what each stands for.
+    /// Sampling period of each block: the number of executions that a record represents.
     periods: FxHashMap<BlockId, u32>,
-    /// Executions that its records say were lost.
+    /// Number of executions that the records report as lost.
     lost: u64,
-    /// Time of the last record that may be read now.
+    /// Time up to which records may be read now.
     until: u64,
 }
 
-/// All threads.
+/// Readers of all threads.
 pub(super) struct TraceDrain {
     /// Readers by slot.
     reading: Vec<Option<ThreadReader>>,
-    /// The last thread of each id, also after its end, which wakes a thread that joins it.
+    /// The latest thread with each id. Ended threads are kept, because the end of a thread wakes a
+    /// thread that joins it.
     by_id: FxHashMap<u32, ThreadIndex>,
     /// Living threads, by id.
     living: FxHashMap<u32, ThreadIndex>,
-    /// All threads that have been seen.
+    /// All threads seen so far.
     pub threads: Vec<TracedThread>,
     pub lost: u64,
-    /// Records read of all threads.
+    /// Number of records read from all threads.
     pub records_read: u64,
-    /// Executions read, by block.
+    /// Number of executions read, by block.
     pub executions: Vec<u64>,
-    /// Executions by block that were recorded by the period that the block has when they are read. Records by earlier
-    /// periods say nothing of what is recorded now.
+    /// Number of executions, by block, that were recorded with the block's present period. Records
+    /// of earlier periods do not predict the present rate.
     pub current: Vec<u64>,
-    /// Calls that they stand for.
+    /// Number of calls that the executions represent, by block.
     represented: Vec<u64>,
-    /// Calls that threads counted, by block.
+    /// Number of calls that the threads counted, by block.
     calls: Vec<u64>,
-    /// A thread could not count all of its calls.
+    /// True if a thread could not count all of its calls.
     uncounted: bool,
 }
 
@@ -87,17 +89,18 @@ impl TraceDrain {
         }
     }
 
-    /// Returns how many threads there are now.
+    /// Returns the number of threads with a reader.
     pub fn active_threads(&self) -> usize {
         self.reading.iter().flatten().count()
     }
 
-    /// Returns how many records are in segments that are full and not read yet.
+    /// Returns the number of unread records in full segments.
     pub fn unread_records(&self, shared: &TraceMemory) -> u64 {
         let mut full = 0;
         for thread in self.reading.iter().flatten() {
             let mut segment = thread.segment;
-            // No longer than there are segments: the target may have written anything there.
+            // The loop is bounded by the number of segments: the target may have written anything
+            // there.
             while let Some(index) = segment.filter(|_| full < SEGMENTS) {
                 let head = shared.segment_words(index).first();
                 segment = (head.map_or(0, |word| word.load(Acquire)) as u32).checked_sub(1);
@@ -107,7 +110,7 @@ impl TraceDrain {
         (full * RECORDS) as u64
     }
 
-    /// Reads what there is, and hands it over by threads. Returns whether there is more to read.
+    /// Reads the records, and hands them over by thread. Returns whether more can be read.
     pub fn read_threads(
         &mut self,
         shared: &TraceMemory,
@@ -156,7 +159,7 @@ impl TraceDrain {
             batch
                 .items
                 .extend(intervals.into_iter().map(TraceItem::Solo));
-            // What has ended is read to its end.
+            // The records of an ended thread are read completely.
             let is_last = all || state == 2;
             reading.until = if is_last { u64::MAX } else { until };
             let is_cut = self.read_segments(shared, stacks, &mut reading, now, how, &mut batch);
@@ -192,7 +195,7 @@ impl TraceDrain {
         is_more
     }
 
-    /// Counts executions that a thread lost at its end, after its last record.
+    /// Counts the executions that a thread lost after its last record.
     fn lost_at_the_end(&mut self, thread: &Thread, reading: &ThreadReader, batch: &mut TraceBatch) {
         let lost = thread.lost.load(Relaxed).saturating_sub(reading.lost);
         if lost > 0 {
@@ -201,7 +204,7 @@ impl TraceDrain {
         }
     }
 
-    /// A thread that was not known.
+    /// Adds a new thread.
     fn add_thread(&mut self, pid: u32, tid: u32, name: String, start: u64) -> ThreadIndex {
         self.threads.push(TracedThread {
             pid,
@@ -216,7 +219,8 @@ impl TraceDrain {
         index
     }
 
-    /// Reads the segments of a thread as far as they are written, or the first few of them. Returns whether it was the latter.
+    /// Reads the written segments of a thread, at most [`SEGMENTS_AT_A_TIME`] of them with
+    /// [`Reading::Some`]. Returns whether that limit was reached.
     fn read_segments(
         &mut self,
         shared: &TraceMemory,
@@ -238,7 +242,7 @@ impl TraceDrain {
             } else {
                 self.read_records(shared, words, reading, stacks, now, batch);
             }
-            // The head: what follows, and how many records there are.
+            // The segment's head has the index of the next segment and the number of records.
             let head = words.first().map_or(0, |word| word.load(Acquire));
             let (next, records) = (head as u32, (head >> 32) as usize);
             if next == 0 || reading.position < records {
@@ -251,7 +255,7 @@ impl TraceDrain {
         false
     }
 
-    /// Counts the executions of a segment, from the first record that was not read, as lost.
+    /// Counts the executions of a segment as lost, from the first record that was not read.
     fn discard_records(
         &mut self,
         words: &[AtomicU64],
@@ -289,7 +293,7 @@ impl TraceDrain {
         }
     }
 
-    /// Reads the records of a segment up to the first that is not there.
+    /// Reads the records of a segment up to the first one that is not written yet.
     fn read_records(
         &mut self,
         shared: &TraceMemory,
@@ -372,7 +376,7 @@ impl TraceDrain {
         }
     }
 
-    /// Counts a recorded execution, which stands for `period` ones.
+    /// Counts a recorded execution, which represents `period` executions.
     fn count_execution(&mut self, shared: &TraceMemory, block: BlockId, period: u32) {
         let at = block as usize;
         let (Some(read), Some(current), Some(represented), Some(limit)) = (
@@ -388,7 +392,8 @@ impl TraceDrain {
         *current += u64::from((limit.load(Relaxed) / 2).max(1) == period);
     }
 
-    /// Adds the calls that a thread has counted. It has ended: it does not need the memory of them any more.
+    /// Adds the calls that a thread has counted. If the thread has ended, frees the memory of its
+    /// counts.
     fn count_calls(&mut self, shared: &TraceMemory, thread: &Thread, ended: bool) {
         self.uncounted |= thread.uncounted.load(Relaxed) != 0;
         for (index, first, page) in shared.call_pages_of(thread) {
@@ -417,7 +422,7 @@ impl TraceDrain {
         }
     }
 
-    /// Says of each block how often it was called, and that no thread was there after the end.
+    /// Sets the call counts of each block, and limits the ends of threads to the end of tracing.
     pub fn settle_counts(&mut self, end: u64, blocks: &mut [TracedBlock]) {
         for thread in &mut self.threads {
             thread.end = thread.end.min(end).max(thread.start);
@@ -430,13 +435,13 @@ impl TraceDrain {
     }
 }
 
-/// A time whose low 44 bits are known and that is not far from another one.
+/// Returns the time nearest to `now` whose low 44 bits are `low`.
 fn whole_time(now: u64, low: u64) -> u64 {
     let difference = (low.wrapping_sub(now) << record::TAG) as i64 >> record::TAG;
     now.wrapping_add(difference as u64)
 }
 
-/// Gives a segment back.
+/// Clears a segment and frees it.
 fn clear_segment(shared: &TraceMemory, segment: u32) {
     for word in shared.segment_words(segment) {
         word.store(0, Relaxed);

@@ -1,4 +1,4 @@
-//! The memory shared with the runtime, seen from outside.
+//! The controller's view of the memory shared with the runtime.
 
 use crate::Error;
 use crate::memory::{AttachedMemory, SharedObject, WaitWords};
@@ -12,11 +12,12 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-/// The shared memory object: the head, the segments, the code.
+/// The shared memory object: a head, segments, call pages and code.
 pub(super) struct TraceMemory(SharedObject);
 
 impl TraceMemory {
-    /// Makes new memory, all zeros but for its mark. Records may take `room` bytes of it.
+    /// Creates new memory, all zeros except for the magic number. Records may take `room` bytes of
+    /// it.
     pub fn new(room: u64) -> Result<Self, Error> {
         let shared = Self(SharedObject::new(LENGTH)?);
         shared.set_room(room);
@@ -30,17 +31,17 @@ impl TraceMemory {
         self.room.store(segments as u32, Relaxed);
     }
 
-    /// A descriptor that a program executed by us inherits.
+    /// Returns a descriptor that an executed program inherits.
     pub fn inheritable_descriptor(&self) -> Result<OwnedFd, Error> {
         self.0.inheritable_descriptor()
     }
 
-    /// One more descriptor of the same object.
+    /// Returns another descriptor of the same object.
     pub fn another_descriptor(&self) -> Result<OwnedFd, Error> {
         self.0.another_descriptor()
     }
 
-    /// Returns what the two sides wait by.
+    /// Returns the words by which the two sides wait for each other.
     pub fn wait_words(&self) -> WaitWords<'_> {
         WaitWords {
             state: &self.state,
@@ -49,7 +50,7 @@ impl TraceMemory {
         }
     }
 
-    /// The words of a segment, as pairs.
+    /// Returns the words of a segment.
     pub fn segment_words(&self, index: u32) -> &[AtomicU64] {
         let index = (index as usize).min(SEGMENTS - 1);
         // SAFETY: inside the mapping, aligned, and any bytes are valid.
@@ -59,7 +60,7 @@ impl TraceMemory {
         }
     }
 
-    /// Returns the page in which a thread counts its calls.
+    /// Returns a page of call counts.
     fn call_page(&self, index: u32) -> Option<&CallPage> {
         let offset = CALL_PAGES_OFFSET + index as usize * size_of::<CallPage>();
         // SAFETY: inside the mapping, aligned; everything in it is atomic, and any bytes are valid.
@@ -67,10 +68,10 @@ impl TraceMemory {
             .then(|| unsafe { self.0.first_byte().add(offset).cast::<CallPage>().as_ref() })
     }
 
-    /// Returns the pages in which a thread counts its calls, each with its index and its first block.
+    /// Returns the call pages of a thread, each with its index and its first block.
     pub fn call_pages_of(&self, thread: &Thread) -> impl Iterator<Item = (u32, usize, &CallPage)> {
         let mut next = thread.call_pages.load(Acquire);
-        // No longer than there are pages: the target may have written anything there.
+        // The loop is bounded by the number of pages: the target may have written anything there.
         (0..CALL_PAGES).map_while(move |_| {
             let index = next.checked_sub(1)?;
             let part = self.call_page_part.get(index as usize)?;
@@ -80,7 +81,7 @@ impl TraceMemory {
         })
     }
 
-    /// Writes into the code; false if that is beyond its end.
+    /// Writes into the code area. Returns false if the bytes do not fit.
     pub fn write_code(&self, offset: usize, bytes: &[u8]) -> bool {
         if offset.checked_add(bytes.len()).is_none_or(|end| end > CODE) {
             return false;

@@ -1,4 +1,4 @@
-//! The call stacks of blocks: unwound outside of the target, named at the end.
+//! Call stacks of blocks. They are unwound outside of the target, and named at the end.
 
 use crate::maps::{self, ExecutableMapping};
 use profile::{ImageOffset, ProcessAddress, TracedPlace};
@@ -9,15 +9,16 @@ use std::sync::Arc;
 use symbols::ImageSymbols;
 use unwind::{AddressSpace, ModuleData, StackMemory, UnwindRegisters, Unwinder};
 
-/// Registers that a record of a stack begins with: rip, rsp, rbp, rbx, r12 to r15, by DWARF's numbers.
+/// Registers at the beginning of a stack record, by their DWARF numbers: rip, rsp, rbp, rbx, r12 to
+/// r15.
 const REGISTERS: [u16; 8] = [16, 7, 6, 3, 12, 13, 14, 15];
-/// Places of all stacks at most; what comes later has none.
+/// Maximum number of distinct places. Later places are dropped.
 const PLACES: usize = 1 << 18;
 
-/// The target's code, as far as it is known.
+/// Known code of the target, and the places of its stacks.
 pub(super) struct TracedStacks {
     pid: u32,
-    /// Path of the runtime, whose own functions stand between the target's and the C library's.
+    /// Path of the runtime. Its functions stand between those of the target and of the C library.
     runtime: String,
     mappings: Vec<ExecutableMapping>,
     space: AddressSpace,
@@ -48,7 +49,7 @@ impl TracedStacks {
     pub fn refresh(&mut self) {
         let mappings = maps::read_mappings(self.pid);
         if mappings.is_empty() {
-            return; // it has ended: what was known before is best
+            return; // the target has ended: the earlier mappings are the best known
         }
         self.mappings = mappings;
         self.space = AddressSpace::new();
@@ -64,7 +65,7 @@ impl TracedStacks {
         }
     }
 
-    /// The callers that a record holds, innermost first.
+    /// Returns the places of the callers in a stack record, innermost first.
     pub fn unwind(&mut self, words: &[u64]) -> Vec<u32> {
         let Some((registers, stack)) = words.split_at_checked(REGISTERS.len()) else {
             return Vec::new();
@@ -73,7 +74,7 @@ impl TracedStacks {
             let at = REGISTERS.iter().position(|known| *known == number);
             at.and_then(|at| registers.get(at)).copied().unwrap_or(0)
         };
-        // Its return address is not where the caller stands, but behind that.
+        // The first address is a return address. It lies after the call instruction.
         let mut state = UnwindRegisters::x86_64(value(16), value(7), value(6));
         for number in [3, 12, 13, 14, 15] {
             state = state.with(number, value(number));
@@ -124,7 +125,7 @@ impl TracedStacks {
         Some(number)
     }
 
-    /// Returns all places, named.
+    /// Returns all places with their names.
     pub fn named(&self) -> Vec<TracedPlace> {
         let mut images: FxHashMap<&str, Option<(ImageSymbols, Option<symbols::DebugInfo>)>> =
             FxHashMap::default();

@@ -1,9 +1,9 @@
-//! Reads how often the limit of a control group held a process up.
+//! Throttling of a process by the CPU limits of its control groups.
 
 use profile::Throttled;
 use std::path::{Path, PathBuf};
 
-/// The control groups with a CPU limit that a process is in, with their counts at the start.
+/// The control groups of a process that have a CPU limit, with their counts at the start.
 #[derive(Debug, Default)]
 pub(super) struct Throttling {
     groups: Vec<(PathBuf, ThrottleCounts)>,
@@ -17,7 +17,7 @@ struct ThrottleCounts {
 }
 
 impl Throttling {
-    /// Looks at the groups of a process, each within the one before.
+    /// Reads the counts of a process's control groups and of their ancestors.
     pub fn of(pid: u32) -> Self {
         let text = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
         let groups = group_directories(&text, Path::new("/sys/fs/cgroup"));
@@ -30,7 +30,7 @@ impl Throttling {
         }
     }
 
-    /// Returns the group that was held up longest since then, if one was.
+    /// Returns the group with the longest throttling since the start, if there was any.
     pub fn since(&self) -> Option<Throttled> {
         let throttled = self.groups.iter().filter_map(|(directory, before)| {
             let now = read_counts(directory)?;
@@ -44,7 +44,8 @@ impl Throttling {
     }
 }
 
-/// The directories of the groups that a process is in, by its `/proc/PID/cgroup`, with those above. The root has no limit.
+/// Returns the directories of the groups in a `/proc/PID/cgroup`, and of their ancestors. The root
+/// has no limit and is left out.
 fn group_directories(text: &str, root: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for line in text.lines() {
@@ -53,7 +54,7 @@ fn group_directories(text: &str, root: &Path) -> Vec<PathBuf> {
             continue;
         };
         let base = match controllers {
-            // Version 2, by itself or beside version 1.
+            // Version 2, alone or beside version 1.
             "" => ["", "unified"].map(|name| root.join(name)).to_vec(),
             some if some.split(',').any(|name| name == "cpu") => {
                 vec![root.join(some), root.join("cpu")]

@@ -1,42 +1,43 @@
-//! Choice of the executions to trace: none where that would cost too much (section 3.2.3).
+//! Choice of the executions to trace, so that tracing stays within its budget (section 3.2.3).
 
 use super::memory::TraceMemory;
 use profile::TracedBlock;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// Shortest period above 1. Executions that are not recorded cost something, too.
+/// Shortest period above 1. Executions that are not recorded cost time, too.
 const SHORTEST: u32 = 16;
-/// Limit on the time that we take to read, analyse and store an execution, in units of the time to record it. If we
-/// take more, it is for something else.
+/// Maximum time to read, analyse and store an execution, in units of the time to record it. More
+/// time than that has another cause.
 const AFTERWARDS: f64 = 6.0;
-/// Time between two looks at the costs. It is shorter if the budget for it is spent before, so that blocks with
-/// millions of executions a second are not recorded for that long.
+/// Time between two checks of the costs. A check comes earlier if the budget of a window is spent
+/// before its end. Otherwise blocks with millions of executions a second would be recorded until
+/// then.
 const WINDOW: Duration = Duration::from_millis(100);
-/// Cost of a recorded execution where one in many is recorded, in units of the cost where all are: it goes through the
-/// runtime. Each that is not recorded costs [`COUNTING`] of it, to be counted (`benches/interference.py` measures
-/// both).
+/// Cost of a recorded execution of a sampled block, in units of its cost if all are recorded. The
+/// cost is higher because a sampled execution calls the runtime. Each execution that is only
+/// counted costs [`COUNTING`] of that unit (`benches/interference.py` measures both).
 const BY_COUNT: f64 = 5.0;
 const COUNTING: f64 = 0.1;
-/// The cost of the scheduler's probes for each wait of the target, in nanoseconds: a switch and a
+/// Cost of the scheduler's probes for each wait of the target, in nanoseconds: one switch and one
 /// wake-up (`kernel.bpf_stats_enabled`).
 const WAIT: f64 = 1100.0;
-/// The longest one.
+/// Longest period that the budget chooses.
 const LONGEST: u32 = 1 << 20;
-/// The longest that can be asked for: the runtime counts to half as much again, in 31 bits.
+/// Longest period that a user can request. The runtime counts to half as much again, in 31 bits.
 const MOST: u32 = 1 << 30;
 
 /// Observations of the target so far.
 pub(super) struct SeenExecutions<'a> {
-    /// Executions that were recorded by the period of now, by block.
+    /// Number of executions recorded with the present period, by block.
     pub executions: &'a [u64],
-    /// Waits of its threads.
+    /// Number of waits of the target's threads.
     pub waits: u64,
-    /// Threads of it that can run at the same time.
+    /// Number of the target's threads that can run at the same time.
     pub threads: usize,
-    /// Records that were read.
+    /// Number of records that were read.
     pub read: u64,
-    /// Records that are not read yet.
+    /// Number of records that were not read yet.
     pub unread: u64,
 }
 
@@ -44,13 +45,13 @@ pub(super) struct SeenExecutions<'a> {
 pub(super) struct TraceBudget {
     /// Part of the target's time that tracing may take.
     budget: f64,
-    /// Cost of recording one execution in ticks.
+    /// Cost of recording one execution, in ticks.
     cost: u64,
     before: Vec<u64>,
     waits_before: u64,
     read_before: u64,
     unread_before: u64,
-    /// CPU time that this thread had taken, in nanoseconds.
+    /// CPU time of this thread at the last check, in nanoseconds.
     own_before: u64,
     since: u64,
 }
@@ -69,7 +70,7 @@ impl TraceBudget {
         }
     }
 
-    /// Sets the period of a block. Threads say in their records from when on they count by it.
+    /// Sets the period of a block. A thread's records tell from when on the thread uses it.
     pub fn set(shared: &TraceMemory, blocks: &mut [TracedBlock], block: usize, period: u32) {
         if let (Some(known), Some(word)) = (blocks.get_mut(block), shared.periods.get(block)) {
             let period = period.clamp(1, MOST);
@@ -78,8 +79,9 @@ impl TraceBudget {
         }
     }
 
-    /// Checks the executions since the last time, and lengthens the periods of the blocks that cost most. A target that
-    /// uses all CPUs waits for us, too: so our own time counts, and the cost of its waits.
+    /// Checks the costs since the last check, and lengthens the periods of the blocks that cost
+    /// most. A target that uses all CPUs also waits for the controller. So the controller's CPU
+    /// time counts, and so does the cost of waits.
     pub fn step(
         &mut self,
         shared: &TraceMemory,
@@ -98,7 +100,8 @@ impl TraceBudget {
         let window = now.saturating_sub(self.since);
         self.before.resize(executions.len(), 0);
         let counts = executions.iter().zip(&self.before).enumerate();
-        // A target that writes faster than we read executes more than we see, most likely of the same blocks.
+        // A target that writes faster than we read executes more than we see, probably of the same
+        // blocks.
         let grown = unread.saturating_sub(self.unread_before) as f64;
         let behind = 1.0 + grown / read.saturating_sub(self.read_before).max(1) as f64;
         let mut costs: Vec<(u64, usize)> = counts
@@ -127,7 +130,8 @@ impl TraceBudget {
         let time = window as f64 * threads.max(1) as f64;
         let new_waits = waits.saturating_sub(self.waits_before);
         let fixed = counting + new_waits as f64 * WAIT * ticks_per_ns;
-        // No period makes counting cheaper, or waits: what is left of the budget is for the rest, and at least a part of it.
+        // No period reduces the cost of counting or of waits. The rest of the budget is for
+        // recording, but at least a quarter of the whole.
         let budget = (self.budget - fixed / time.max(1.0)).max(self.budget / 4.0);
         let mut left: f64 = costs.iter().map(|(cost, _)| *cost as f64).sum();
         let whole = WINDOW.as_nanos() as f64 * ticks_per_ns;
@@ -140,13 +144,14 @@ impl TraceBudget {
         (self.read_before, self.unread_before) = (read, unread);
         costs.retain(|(cost, _)| *cost > 0);
         costs.sort_unstable_by(|a, b| b.cmp(a));
-        // The rare ones are recorded whole: all of them together cannot take more than half of the budget.
+        // Rare blocks are recorded completely. Together they cannot take more than half of the
+        // budget.
         let rare = budget * time / 2.0 / costs.len().max(1) as f64;
         for (cost, block) in costs {
             if left <= budget * time || cost as f64 <= rare {
                 break;
             }
-            // What the others may keep is at least a fair share of the budget.
+            // The other blocks keep at least a fair share of the budget.
             let excess = cost as f64 / (budget * time / 2.0);
             let old = blocks.get(block).map_or(1, |block| block.period);
             let longer = (f64::from(old) * excess).clamp(1.0, f64::from(LONGEST)) as u32;
@@ -159,7 +164,7 @@ impl TraceBudget {
     }
 }
 
-/// The CPU time of this thread, in nanoseconds; 0 where the kernel does not say.
+/// Returns the CPU time of this thread in nanoseconds. 0 if the kernel does not report it.
 fn own_time() -> u64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let first = text.split(' ').next();
@@ -186,7 +191,8 @@ mod tests {
         }
     }
 
-    /// Ticks are nanoseconds, an execution costs 50 of them, one thread may spend 5 %.
+    /// Checks with ticks of a nanosecond, a cost of 50 ticks per execution, and one thread that may
+    /// spend 5 %.
     #[test]
     fn what_is_too_hot_is_sampled_soon_and_a_short_burst_is_not() {
         const MS: u64 = 1_000_000;
@@ -194,7 +200,7 @@ mod tests {
         let mut blocks = vec![block("hot"), block("cool")];
         let mut budget = TraceBudget::new(0.05, 50, 0);
         let mut step = |executions: &[u64], waits, now, blocks: &mut Vec<TracedBlock>| {
-            // What the test itself takes is no reading of records.
+            // The test's own CPU time is not spent on reading records.
             budget.own_before = u64::MAX;
             let seen = SeenExecutions {
                 executions,
@@ -212,20 +218,20 @@ mod tests {
                 .map(|(block, _)| block)
                 .collect::<Vec<_>>()
         };
-        // 50 % of 5 ms is within what 100 ms allow; the next 5 ms are not.
+        // 50 % of 5 ms is within the budget of 100 ms. The next 5 ms exceed it.
         assert!(step(&[50_000, 10], 0, 5 * MS, &mut blocks).is_empty());
         assert_eq!(step(&[150_000, 20], 0, 10 * MS, &mut blocks), [0]);
         assert!(blocks[0].period >= 16 && blocks[1].period == 1);
-        // Over a whole window little is little.
+        // The same cost is small in proportion to a whole window.
         assert!(step(&[150_100, 4_000], 0, 200 * MS, &mut blocks).is_empty());
-        // 3 % are within the budget, but not beside what 20,000 waits take.
+        // 3 % are within the budget, but not together with 20,000 waits.
         assert!(step(&[150_200, 64_000], 0, 300 * MS, &mut blocks).is_empty());
         let both = step(&[150_300, 124_000], 20_000, 400 * MS, &mut blocks);
         assert_eq!(both, [1]);
     }
 
-    /// Three functions that stay at half of the budget each, after their periods were set, are no reason to sample one that is hardly
-    /// ever called.
+    /// Three functions take half of the budget each after their periods were set. That is no reason
+    /// to sample a function that is rarely called.
     #[test]
     fn what_is_rare_is_recorded_whole_beside_what_is_hot() {
         const WINDOW_NS: u64 = 100_000_000;
@@ -245,7 +251,8 @@ mod tests {
         assert_eq!(sampled, [true, true, true, false]);
     }
 
-    /// Reads records that took 4 % of 100 ms to write; but twenty times as many were written meanwhile.
+    /// The records that were read took 4 % of 100 ms to write. Twenty times as many were written
+    /// meanwhile.
     #[test]
     fn what_is_written_faster_than_it_is_read_counts_too() {
         const WINDOW_NS: u64 = 100_000_000;

@@ -1,4 +1,4 @@
-//! The waits of the target's threads, in the time of its records.
+//! Waits of the target's threads, converted to the time of its records.
 
 use super::clock::{TimePair, TscClock};
 use profile::{ThreadIndex, TraceItem, TracedCpuUser, Wait};
@@ -8,21 +8,21 @@ use sampler::{FrameLayout, ThreadWait, Waits};
 use std::collections::{BTreeMap, VecDeque};
 use std::mem::offset_of;
 
-/// Waits of one thread that are kept until a record of it shows where they belong.
+/// Maximum number of waits of one thread that are kept until its records show their place.
 const KEPT: usize = 1 << 16;
-/// Threads without records whose waits are kept.
+/// Maximum number of threads with kept waits. They may have no records.
 const STRANGERS: usize = 1 << 14;
 
-/// Watches the scheduler, where that is allowed.
+/// Observer of the scheduler, if the kernel permits it.
 pub(super) struct ThreadWaits {
     waits: Option<Waits>,
-    /// Reason that the scheduler is not watched.
+    /// Error if the scheduler cannot be observed.
     pub refused: Option<sampler::Error>,
     clock: TscClock,
     kept: FxHashMap<u32, VecDeque<ThreadWait>>,
-    /// The number of waits seen.
+    /// Number of waits that were read.
     pub seen: u64,
-    /// Programs that the target has executed, and how often.
+    /// Programs that the target has executed, each with its number of executions.
     programs: BTreeMap<String, u64>,
 }
 
@@ -54,17 +54,17 @@ impl ThreadWaits {
         }
     }
 
-    /// Returns whether waits are seen.
+    /// Returns whether waits are observed.
     pub fn works(&self) -> bool {
         self.waits.is_some()
     }
 
-    /// Returns who had the CPUs that the target's threads were ready for.
+    /// Returns the processes that had the CPUs while the target's threads were ready.
     pub fn cpu_users(&self) -> Vec<TracedCpuUser> {
         const NAMED: usize = 16;
         let mut users: Vec<TracedCpuUser> = Vec::new();
         for user in self.waits.iter().flat_map(Waits::cpu_users) {
-            // Ours are several threads.
+            // The threads of this process are added up.
             let is_own = user.pid == std::process::id();
             let known = users
                 .iter_mut()
@@ -89,12 +89,13 @@ impl ThreadWaits {
         users
     }
 
-    /// Waits that found no room.
+    /// Returns the number of waits that were lost for lack of room.
     pub fn lost(&self) -> u64 {
         self.waits.as_ref().map_or(0, Waits::lost)
     }
 
-    /// The programs that processes of the target have executed, and how often: nothing in them is traced.
+    /// Returns the programs that processes of the target have executed, with their counts. Nothing
+    /// in these programs is traced.
     pub fn programs(&mut self) -> &BTreeMap<String, u64> {
         const PROGRAMS: usize = 256;
         let new = self.waits.as_ref().and_then(|waits| waits.executed().ok());
@@ -106,7 +107,8 @@ impl ThreadWaits {
         &self.programs
     }
 
-    /// Returns the time at which the last thread of a process ended, in ticks, if the scheduler was seen.
+    /// Returns the time at which the last thread of a process ended, in ticks. `None` if the
+    /// scheduler did not report it.
     pub fn ended(&self, pid: u32) -> Option<u64> {
         let ns = self.waits.as_ref()?.ended(pid)?;
         Some(self.ticks_at(ns))
@@ -128,17 +130,18 @@ impl ThreadWaits {
         }
     }
 
-    /// Looks at the clocks.
+    /// Reads both clocks again.
     pub fn tick(&mut self) {
         self.clock.last = TimePair::read_closest();
     }
 
-    /// The counter at a time of the clock.
+    /// Returns the time-stamp counter at a time of the kernel's clock.
     pub fn ticks_at(&self, ns: u64) -> u64 {
         self.clock.ticks_at(ns)
     }
 
-    /// Adds waits that the scheduler does not see: of threads that were held and kept their CPUs.
+    /// Adds waits that the scheduler does not see: those of threads that kept their CPUs while they
+    /// were held.
     pub fn add_held(&mut self, held: Vec<ThreadWait>) {
         for wait in held {
             let kept = self.kept.entry(wait.tid).or_default();
@@ -147,8 +150,8 @@ impl ThreadWaits {
         }
     }
 
-    /// Puts the waits of a thread that ended before its last record among its items, in the order of
-    /// their ends. The records were read before.
+    /// Merges the waits of a thread into its items, in the order of their ends. Waits that ended
+    /// after the last record are kept. The records must have been read before the waits.
     pub fn merge(
         &mut self,
         tid: u32,
