@@ -1,21 +1,21 @@
-//! Room for code near the functions that it stands in front of, and what is written there.
+//! Choice of addresses for stubs near the traced functions, and the buffer for their code.
 
 use super::functions::TracedFunction;
 use super::relocate::{Prologue, TraceRefusal, leading_nops};
 use crate::maps::{self, ExecutableMapping};
 use std::ops::Range;
 
-/// The reach of a jump, with a margin.
+/// Reach of a relative jump, minus a margin.
 const REACH: u64 = (1 << 31) - (1 << 26);
 pub(super) const PAGE: u64 = 4096;
 
-/// Code for one place.
+/// Buffer for the code of one region.
 pub(super) struct CodeWriter {
     pub code: Vec<u8>,
     pub base: u64,
     pub stub: usize,
     pub body: usize,
-    /// Where traced functions return to.
+    /// Addresses to which traced functions return.
     pub returns: Vec<u64>,
 }
 
@@ -48,7 +48,7 @@ fn put_bytes(code: &mut [u8], at: usize, bytes: &[u8]) {
     }
 }
 
-/// The bytes that take the place of a function's first instructions.
+/// Returns the bytes that replace a function's first instructions: a jump to `to`, and padding.
 pub(super) fn entry_jump(prologue: &Prologue, to: u64) -> Result<Vec<u8>, TraceRefusal> {
     let distance = to.wrapping_sub(prologue.at + 5) as i64;
     let distance = i32::try_from(distance).map_err(|_| TraceRefusal::TooFar)?;
@@ -58,14 +58,14 @@ pub(super) fn entry_jump(prologue: &Prologue, to: u64) -> Result<Vec<u8>, TraceR
     Ok(jump)
 }
 
-/// A jump to anywhere.
+/// Returns a jump to an arbitrary address.
 pub(super) fn far_jump(target: u64) -> Vec<u8> {
     let mut code = vec![0xff, 0x25, 0, 0, 0, 0]; // jmp [rip]
     code.extend(target.to_le_bytes());
     code
 }
 
-/// Bytes between a function and the next one that do nothing.
+/// Returns the number of padding bytes between a function and the next one.
 pub(super) fn padding_after(
     text: &[u8],
     mapping: &ExecutableMapping,
@@ -80,8 +80,8 @@ pub(super) fn padding_after(
     text.get(end..limit).map_or(0, leading_nops)
 }
 
-/// Free addresses within reach of an image, as close to it as can be, best below it: memory grows
-/// upwards behind an executable.
+/// Returns free addresses within reach of an image. The nearest gap below the image comes first. In
+/// a gap above, the upper end comes first, because memory behind an executable grows upwards.
 pub(super) fn free_addresses_near(
     pid: u32,
     reserved: &[Range<u64>],
@@ -90,7 +90,7 @@ pub(super) fn free_addresses_near(
 ) -> Option<u64> {
     let mut taken = maps::mapped_ranges(pid);
     if taken.is_empty() {
-        return None; // it has ended
+        return None; // the process has ended
     }
     taken.extend_from_slice(reserved);
     taken.sort_by_key(|range| range.start);

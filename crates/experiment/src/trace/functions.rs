@@ -13,11 +13,11 @@ use symbols::ImageSymbols;
 /// A function of an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct TracedFunction {
-    /// Its names as the symbol tables have them; the first one is the best known.
+    /// Names from the symbol tables. The first one is the name in reports.
     pub names: Vec<String>,
     /// Start offset, in the file.
     pub offset: ImageOffset,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
     /// True for the resolver of an indirect function.
     pub indirect: bool,
@@ -28,14 +28,14 @@ pub(super) struct TracedImage {
     /// Its path in the target.
     pub path: String,
     pub build_id: Option<BuildId>,
-    /// By offset.
+    /// Functions, ordered by offset.
     pub functions: Vec<TracedFunction>,
-    /// Reason that nothing may be traced in a program with this image.
+    /// Reason against tracing any program with this image.
     pub hazard: Option<Hazard>,
 }
 
 impl TracedImage {
-    /// Reads the symbol tables of a file, or of its separate debug file.
+    /// Reads the symbol tables of a file, or those of its separate debug file.
     pub fn open_image(path: &str, file: &Path) -> Result<Self, symbols::Error> {
         let symbols = ImageSymbols::open_image(file, &symbols::SymbolOptions::default())?;
         let mut found: FxHashMap<u64, TracedFunction> = FxHashMap::default();
@@ -47,7 +47,7 @@ impl TracedImage {
         for raw in symbols.all_procedures() {
             let name = String::from_utf8_lossy(raw.name).into_owned();
             if name.ends_with("@plt") {
-                continue; // made up: entries of the linkage table
+                continue; // a synthetic name for an entry of the procedure linkage table
             }
             let function = found.entry(raw.start.0).or_insert_with(|| TracedFunction {
                 names: Vec::new(),
@@ -55,12 +55,12 @@ impl TracedImage {
                 size: raw.size,
                 indirect: false,
             });
-            // The one that reports show comes first.
+            // The name that reports show comes first.
             function.names.retain(|known| *known != name);
             function.names.insert(0, name);
         }
         let mut functions: Vec<TracedFunction> = found.into_values().collect();
-        // Parts of functions that are jumped to have no return address on top of their stack.
+        // A part of a function that is reached by a jump has no return address on top of the stack.
         functions.retain(|function| !function.names.iter().any(|name| is_part(name)));
         functions.sort_by_key(|function| function.offset);
         let defines = |name: &str| {
@@ -132,8 +132,8 @@ fn file_offset(elf: &ElfFile64<'_, Endianness>, address: u64) -> Option<u64> {
     })
 }
 
-/// Functions that must be left alone: they return more than once, leave their stack, or look at their
-/// return address.
+/// Functions that must not be traced: they return more than once, leave their stack, or inspect
+/// their return address.
 const SPECIAL: [&str; 29] = [
     "setjmp",
     "_setjmp",
@@ -165,10 +165,10 @@ const SPECIAL: [&str; 29] = [
     "__fentry__",
     "__register_frame",
 ];
-/// Prefixes of the names of more such functions.
+/// Prefixes of the names of further special functions.
 const SPECIAL_PREFIXES: [&str; 2] = ["_dl_", "__libc_start"];
 
-/// Returns the reason that a function is not even looked at.
+/// Returns the reason for refusing a function before its code is read.
 pub(super) fn refusal_of(function: &TracedFunction) -> Option<TraceRefusal> {
     let special = |name: &String| {
         SPECIAL.contains(&name.as_str())

@@ -1,4 +1,4 @@
-//! Images that cannot live with code in front of their functions, whichever these are.
+//! Images that would fail with trampolines, whichever functions are traced.
 
 use crate::Error;
 use object::read::elf::ElfFile64;
@@ -9,17 +9,17 @@ use std::path::PathBuf;
 /// A property of a program that makes tracing it unsafe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Hazard {
-    /// Exceptions are thrown by an unwinder that does not know the controller's code.
+    /// The program throws exceptions with an unwinder that does not know our trampolines.
     OwnUnwinder,
-    /// A garbage collector looks for references on stacks and in registers, and not in frames of ours.
+    /// A garbage collector searches stacks and registers for references, but not our frames.
     Collector(&'static str),
-    /// Return addresses are looked up in a table of the program's own.
+    /// The runtime looks up return addresses in a table of its own.
     ReturnAddresses(&'static str),
-    /// Coroutines are copied onto the stack of one thread and away.
+    /// Coroutines are copied to and from the stack of one thread.
     CopiedStacks(&'static str),
 }
 
-/// Functions by which a runtime is recognised, and its hazard.
+/// Functions that identify a runtime, with the runtime's hazard.
 const RUNTIMES: [(&str, Hazard); 10] = [
     ("GC_gcollect", Hazard::Collector("libgc")),
     ("rb_gc_start", Hazard::Collector("Ruby")),
@@ -37,8 +37,9 @@ const RUNTIMES: [(&str, Hazard); 10] = [
 ];
 
 impl Hazard {
-    /// Returns the hazard of an image which `defines` functions of these names, if it has one. The C library has a
-    /// personality routine but loads libgcc's unwinder.
+    /// Returns the hazard of an image, if it has one. `defines` tells whether the image defines a
+    /// function of a name. The C library is exempt: it has a personality routine but loads libgcc's
+    /// unwinder.
     pub fn hazard_of_image(
         path: &str,
         elf: &ElfFile64<'_, Endianness>,
@@ -55,7 +56,7 @@ impl Hazard {
         has_own_unwinder(elf, defines("_Unwind_RaiseException")).then_some(Self::OwnUnwinder)
     }
 
-    /// Returns the refusal of a program with such an image.
+    /// Returns the error that refuses a program with this image.
     pub fn refuse_image(self, image: PathBuf) -> Error {
         Error::NotPreloadable {
             program: image,
@@ -63,7 +64,7 @@ impl Hazard {
         }
     }
 
-    /// Describes the hazard in words, with what would help.
+    /// Describes the hazard and a remedy.
     pub fn describe_hazard(self) -> String {
         match self {
             Self::OwnUnwinder => "throws exceptions with an unwinder of its own (-static-libgcc, -static-libstdc++ or libunwind), which would \
@@ -84,8 +85,8 @@ impl Hazard {
     }
 }
 
-/// Returns whether exceptions of an image are not thrown by a library. With its symbol table stripped, it has tables for exceptions and
-/// asks no library for what reads them.
+/// Returns whether an image brings its own unwinder instead of a library's. A stripped image does
+/// so if it has exception tables but imports no unwinder functions.
 fn has_own_unwinder(elf: &ElfFile64<'_, Endianness>, defines: bool) -> bool {
     let dynamic = |defined: bool| {
         move |symbol: &object::read::elf::ElfSymbol64<'_, '_, Endianness>| {
@@ -98,7 +99,7 @@ fn has_own_unwinder(elf: &ElfFile64<'_, Endianness>, defines: bool) -> bool {
                 })
         }
     };
-    // Where it is exported, whose is used depends on the order of libraries.
+    // If the image exports an unwinder, the order of libraries decides which one is used.
     if elf.dynamic_symbols().any(|s| dynamic(true)(&s)) {
         return false;
     }

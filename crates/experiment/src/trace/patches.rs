@@ -1,7 +1,7 @@
-//! Code of the target's that jumps to ours, with what was there before.
+//! Patches of the target's code that jump to our code, with the original bytes.
 //!
-//! The threads of a process that runs may be anywhere. So all are stopped while jumps are put in place and taken back, and none may be inside
-//! of what is overwritten, nor come back to it.
+//! The threads of a running process may be anywhere. So we stop all threads while we write and
+//! revert jumps. No thread may be inside of the overwritten bytes, or return there.
 
 use crate::Error;
 use crate::attach::{StoppedProcess, StoppedThread, refusal};
@@ -11,19 +11,19 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
-/// Time between two tries.
+/// Time between two attempts.
 const PAUSE: Duration = Duration::from_millis(2);
-/// Tries until what threads are inside of is left out.
+/// Number of attempts before functions with threads inside their first instructions are left out.
 const TRIES: u32 = 100;
-/// Bytes of a stack that are looked at.
+/// Number of bytes of a stack that are searched for return addresses.
 const STACK: usize = 64 << 10;
-/// Bytes of a stack that are looked at where the thread is no longer traced. Nothing else is known of its executions
-/// that have not ended.
+/// The same for a thread that is no longer traced. Its stack is the only source about its
+/// unfinished executions.
 const WHOLE_STACK: usize = 8 << 20;
-/// Bytes in which a call of the runtime is, if the thread is in one.
+/// Number of bytes of a stack that a call into the runtime takes at most.
 const CALL: usize = 8 << 10;
 
-/// Bytes of the target's with those in their place.
+/// Original bytes of the target's code, and their replacement.
 #[derive(Clone)]
 pub(super) struct Patch {
     pub at: u64,
@@ -32,12 +32,13 @@ pub(super) struct Patch {
 }
 
 impl Patch {
-    /// Returns the addresses behind its first byte: no thread may be there when it is put in place.
+    /// Returns the addresses after the first byte. No thread may be there when the patch is
+    /// written.
     fn inside(&self) -> Range<u64> {
         self.at + 1..self.at + self.new.len() as u64
     }
 
-    /// Returns whether the old bytes are still there: the library may have been closed.
+    /// Returns whether the original bytes are still there. The library may have been closed.
     fn has_old(&self, stopped: &StoppedProcess) -> bool {
         let mut now = vec![0; self.old.len()];
         let read = stopped.memory.read_exact_at(&mut now, self.at);
@@ -45,8 +46,8 @@ impl Patch {
     }
 }
 
-/// Puts jumps in place, in the order of their addresses; returns those that were left out, because threads are inside or because
-/// something else is there by now. `guard` is the runtime's own thread.
+/// Writes jumps. `patches` are ordered by address. Returns the patches that were left out, because
+/// a thread is inside or because the code has changed. `guard` is the runtime's own thread.
 pub(super) fn place_patches(pid: u32, guard: u32, patches: &[Patch]) -> Result<Vec<u64>, Error> {
     for tried in 1.. {
         if let Some(stopped) = StoppedProcess::stop_threads(pid)? {
@@ -96,19 +97,19 @@ fn write_patches(
     Ok(())
 }
 
-/// The patch that an address is inside of.
+/// Returns the address of the patch that contains an address after its first byte.
 fn patch_around(patches: &[Patch], place: u64) -> Option<u64> {
     let behind = patches.partition_point(|patch| patch.at < place);
     let patch = patches.get(behind.checked_sub(1)?)?;
     patch.inside().contains(&place).then_some(patch.at)
 }
 
-/// Jumps and code that are to be taken back.
+/// Patches and code to revert.
 pub(super) struct PlacedCode<'a> {
     pub patches: &'a [Patch],
-    /// The code that calls were led to.
+    /// Ranges of the code that the patches jump to.
     pub code: &'a [Range<u64>],
-    /// The runtime's.
+    /// Ranges of the runtime's code.
     pub runtime: &'a [Range<u64>],
     /// Offset of a thread's pointer to its [`Local`] from the thread pointer, in bytes.
     pub local: i64,
@@ -116,15 +117,16 @@ pub(super) struct PlacedCode<'a> {
     pub guard: u32,
 }
 
-/// State that was found when they were taken back.
+/// State of the process after the patches were reverted.
 pub(super) struct Remains {
     /// One of [`remains`].
     pub kind: u32,
-    /// The addresses of the threads' [`Local`]s, which they do not know any more.
+    /// Addresses of the threads' [`Local`]s. The threads no longer have pointers to them.
     pub locals: Vec<u64>,
 }
 
-/// Takes the jumps back, and what threads know of us. `None`: the process cannot be stopped.
+/// Reverts the patches, and the threads' pointers to their state. Returns `None` if the process
+/// cannot be stopped.
 pub(super) fn take_patches_back(pid: u32, placed: &PlacedCode<'_>) -> Option<Remains> {
     for tried in 1..=2 * TRIES {
         if let Ok(Some(stopped)) = StoppedProcess::stop_threads(pid) {
@@ -145,7 +147,7 @@ impl PlacedCode<'_> {
         for patch in self.patches {
             let mut now = vec![0; patch.new.len()];
             let read = stopped.memory.read_exact_at(&mut now, patch.at);
-            // Its library may have been closed.
+            // The library may have been closed.
             if read.is_ok() && now == patch.new {
                 let _ = stopped.memory.write_all_at(&patch.old, patch.at);
             }
@@ -174,17 +176,18 @@ impl PlacedCode<'_> {
         Remains { kind, locals }
     }
 
-    /// Returns whether the thread is in a call of the runtime's, after which it uses its old state.
+    /// Returns whether the thread is in a call into the runtime. After the call it uses its old
+    /// state.
     fn is_in_runtime(&self, stopped: &StoppedProcess, thread: &StoppedThread<'_>) -> bool {
         let pointer = thread.thread_pointer().wrapping_add_signed(self.local);
         let words = || thread.stack_words(CALL).into_iter();
         let mut places = words().chain([thread.instruction()]);
-        // Others have been let go of for good.
+        // Other threads without state are no longer traced.
         word_at(stopped, pointer) == Some(BUSY) && places.any(|at| is_within(self.runtime, at))
     }
 }
 
-/// Value in place of a thread's pointer: it is not traced, or in the runtime.
+/// Value of a thread's pointer if the thread is not traced, or is in the runtime.
 const BUSY: u64 = 1;
 
 fn is_within(ranges: &[Range<u64>], place: u64) -> bool {

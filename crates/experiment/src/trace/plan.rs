@@ -1,4 +1,4 @@
-//! Plans which bytes of the target to patch, outside of it.
+//! Plans the patches of the target's code, outside of the target.
 
 use super::code_room::{
     CodeWriter, PAGE, entry_jump, far_jump, free_addresses_near, padding_after,
@@ -22,42 +22,42 @@ use std::os::unix::fs::FileExt;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use unwind::{ModuleData, Unwinder};
 
-/// Room that the first instructions of one function take at most.
+/// Maximum size of the relocated prologue of one function.
 const BODY: usize = 128;
-/// Functions in one piece of code.
+/// Maximum number of functions in one code region.
 const PIECE: usize = 1 << 16;
 
-/// The plan so far.
+/// The plan, which grows with each library that the target loads.
 pub(super) struct Planner {
     pid: u32,
     executable: String,
-    /// Images that are mapped and were looked at.
+    /// Mapped images that were already examined.
     seen: Vec<(String, u64)>,
     pub blocks: Vec<TracedBlock>,
-    /// The functions among them, by image and offset: libraries come again.
+    /// Blocks of functions by image and offset. A library may be loaded again.
     known: FxHashMap<(String, u64), u32>,
-    /// Addresses that are to be mapped.
+    /// Addresses that the runtime is to map.
     reserved: Vec<Range<u64>>,
-    /// Offset of the next free byte of code.
+    /// Offset of the next free byte in the code area.
     used: usize,
     process: Process,
     slow: u64,
     personality: u64,
     unwinder: Unwinder,
     matched: Vec<bool>,
-    /// Jumps that the runtime puts in place, or we do ([`Planner::keeps_jumps`]).
+    /// Patches that the runtime writes, or the controller if [`Planner::keeps_jumps`].
     pub patches: Vec<Patch>,
-    /// The program runs already: we put the jumps in place ourselves.
+    /// True if the program already runs. The controller then writes the patches itself.
     pub keeps_jumps: bool,
-    /// Address ranges of our code.
+    /// Address ranges of our code in the target.
     pub code: Vec<Range<u64>>,
-    /// Addresses of its unwinding information.
+    /// Addresses of the unwinding information for our code.
     information: Vec<u64>,
-    /// An image, and why nothing may be traced in a program with it.
+    /// An image with a hazard. Nothing may be traced in a program with it.
     pub hazard: Option<(String, Hazard)>,
 }
 
-/// A function with its place in the process.
+/// A function with its address and code in the process.
 struct PatchCandidate<'a> {
     function: &'a TracedFunction,
     address: u64,
@@ -65,7 +65,7 @@ struct PatchCandidate<'a> {
     free: usize,
 }
 
-/// Steps for the runtime, as bytes.
+/// Steps for the runtime, as words.
 #[derive(Default)]
 struct Steps(Vec<[u64; 4]>);
 
@@ -77,7 +77,7 @@ impl Steps {
 }
 
 impl Planner {
-    /// Makes a planner for the process behind the memory.
+    /// Creates a planner for the process that shares the memory.
     pub fn new(shared: &TraceMemory, executable: &str, patterns: usize) -> Self {
         let pid = shared.pid.load(Relaxed);
         let periods = std::mem::offset_of!(runtime_abi::trace::Memory, periods) as u64;
@@ -105,12 +105,12 @@ impl Planner {
         }
     }
 
-    /// Patterns that nothing was found for.
+    /// Returns the numbers of the patterns without a match.
     pub fn unmatched(&self) -> impl Iterator<Item = usize> + '_ {
         (0..self.matched.len()).filter(|at| !self.matched[*at])
     }
 
-    /// Returns whether an image that the pattern is about is mapped.
+    /// Returns whether an image is mapped that the pattern applies to.
     pub fn could_match(&self, pattern: &FunctionPattern) -> bool {
         let own = |path: &str| path == self.executable;
         pattern.is_anywhere()
@@ -120,7 +120,7 @@ impl Planner {
                 .any(|(path, _)| pattern.is_for(path, own(path)))
     }
 
-    /// Names that are like those of a pattern.
+    /// Returns names that are similar to a pattern's name.
     pub fn near(&self, pattern: &FunctionPattern) -> Vec<String> {
         let Ok(image) = TracedImage::open_image(&self.executable, &self.readable(&self.executable))
         else {
@@ -146,7 +146,7 @@ impl Planner {
         near.into_iter().take(5).map(|(_, name)| name).collect()
     }
 
-    /// Plans patches for the code that was mapped since the last time, and leaves the steps in the memory.
+    /// Plans patches for newly mapped code, and writes the steps into the shared memory.
     pub fn plan(
         &mut self,
         shared: &TraceMemory,
@@ -158,7 +158,8 @@ impl Planner {
                 what: "reading the target's code".into(),
                 source,
             })?;
-        // Each segment's distance from the file. Protections that changed have split no mapping: see `join_mappings`.
+        // A mapping is identified by its path and its distance from the file. `join_mappings`
+        // undoes splits by changed protections.
         let key = |mapping: &ExecutableMapping| {
             let start = mapping.range.start.wrapping_sub(mapping.offset);
             (mapping.path.clone(), start)
@@ -218,7 +219,7 @@ impl Planner {
         self.hand_over(shared, &steps)
     }
 
-    /// A file of the target that can be opened.
+    /// Returns a path by which a file of the target can be opened.
     pub fn readable(&self, path: &str) -> std::path::PathBuf {
         let inside = format!("/proc/{}/root{path}", self.pid);
         if path == self.executable {
@@ -230,8 +231,9 @@ impl Planner {
         }
     }
 
-    /// The functions of each image that are wanted: by patterns for that image, and by patterns
-    /// without an image where the executable has nothing of that name.
+    /// Chooses the functions of each image that the patterns select. A pattern without an image
+    /// selects functions of the executable. If there is none of that name, it selects functions of
+    /// all images.
     fn choose_functions(
         &mut self,
         images: &[(TracedImage, Vec<ExecutableMapping>)],
@@ -268,7 +270,7 @@ impl Planner {
         wanted
     }
 
-    /// Refuses the functions that are in no executable mapping.
+    /// Refuses the functions that lie outside of all executable mappings.
     fn refuse_unmapped(
         &mut self,
         image: &TracedImage,
@@ -283,7 +285,7 @@ impl Planner {
         }
     }
 
-    /// Plans some functions of one mapping of an image.
+    /// Plans the chosen functions of one mapping of an image.
     #[allow(clippy::too_many_arguments)]
     fn plan_image(
         &mut self,
@@ -328,7 +330,8 @@ impl Planner {
             body: stubs,
             returns: Vec::new(),
         };
-        // Behind the stubs: the way to the runtime, the first instructions, and the unwinding information.
+        // After the stubs come the jump to the runtime, the relocated prologues, and the unwinding
+        // information.
         let slow = writer.append(&far_jump(self.slow));
         let mut patches: Vec<(u64, Vec<u8>)> = Vec::new();
         for at in wanted {
@@ -378,8 +381,8 @@ impl Planner {
         Ok(())
     }
 
-    /// Plans to hear of libraries that are loaded later: the dynamic linker calls an empty function
-    /// then, for debuggers, before anything of the library runs.
+    /// Plans a hook for libraries that are loaded later. The dynamic linker calls an empty function
+    /// for debuggers, before any code of the library runs.
     fn plan_library_hook(
         &mut self,
         shared: &TraceMemory,
@@ -421,7 +424,7 @@ impl Planner {
         Some(())
     }
 
-    /// Gives numbers to blocks that were marked since the last time.
+    /// Assigns numbers to newly marked blocks.
     pub fn marked(&mut self, shared: &TraceMemory) {
         for marked in &shared.marked {
             const USED: u32 = 2;
@@ -453,7 +456,7 @@ impl Planner {
         }
     }
 
-    /// Plans one function: the patch of its entry.
+    /// Plans one function. Returns the address and the bytes of its patch.
     fn plan_function(
         &self,
         image: &TracedImage,
@@ -525,7 +528,7 @@ impl Planner {
         });
     }
 
-    /// Steps that put the patches in place: one change of protection for neighbouring pages.
+    /// Plans the steps that write the patches. One change of protection covers all their pages.
     fn patch_steps(
         &mut self,
         shared: &TraceMemory,
@@ -570,7 +573,7 @@ impl Planner {
         steps.push_step(step::PROTECT, length as usize, start, access);
     }
 
-    /// Leaves the steps by which the runtime unmaps all that was made for it; nobody uses it any more.
+    /// Plans the steps by which the runtime unmaps our code. No thread uses it any more.
     pub fn plan_unmapping(&mut self, shared: &TraceMemory, locals: &[u64]) -> Result<(), Error> {
         let mut steps = Steps::default();
         for information in std::mem::take(&mut self.information) {
@@ -586,7 +589,7 @@ impl Planner {
         self.hand_over(shared, &steps)
     }
 
-    /// Leaves the steps where the runtime finds them.
+    /// Writes the steps where the runtime finds them.
     fn hand_over(&mut self, shared: &TraceMemory, steps: &Steps) -> Result<(), Error> {
         let offset = self.used;
         let bytes: Vec<u8> = steps
@@ -612,8 +615,8 @@ impl Planner {
     }
 }
 
-/// The library that throws exceptions, if it is not the one that the code in front of functions is made known to, which is
-/// libgcc.
+/// Returns the library that throws exceptions, if it differs from the library that knows our
+/// unwinding information, or if it is not libgcc.
 fn other_unwinder(
     shared: &TraceMemory,
     mappings: &[ExecutableMapping],
@@ -626,7 +629,8 @@ fn other_unwinder(
     (raise != register || !libgcc).then(|| (raise.to_owned(), Hazard::OwnUnwinder))
 }
 
-/// Joins mappings that follow each other in memory as in their file: the program has changed the protection of a part.
+/// Joins mappings that are adjacent both in memory and in their file. The program has split them by
+/// changing the protection of a part.
 fn join_mappings(mappings: Vec<ExecutableMapping>) -> Vec<ExecutableMapping> {
     let mut joined: Vec<ExecutableMapping> = Vec::new();
     for mapping in mappings {
@@ -661,7 +665,7 @@ fn holds(mapping: &ExecutableMapping, function: &TracedFunction) -> bool {
     at.is_some_and(|at| at < length)
 }
 
-/// Returns those of some functions of an image that begin in a mapping.
+/// Returns the chosen functions of an image that begin in a mapping.
 fn mapped_functions(
     image: &TracedImage,
     wanted: &[usize],
@@ -674,11 +678,11 @@ fn mapped_functions(
     wanted.iter().filter(mapped).copied().collect()
 }
 
-/// Bytes of an allocator's code at most, and what may stand before the first function that it exports.
+/// Maximum size of an allocator's code, and of its code before the first exported function.
 const ALLOCATOR: u64 = 64 << 10;
 const BEFORE_ALLOCATOR: u64 = 16 << 10;
 
-/// Notes where the allocator is: its functions hold locks that hooks do not see.
+/// Records the address range of the allocator. Its functions hold locks that hooks do not see.
 fn note_allocator(shared: &TraceMemory, image: &TracedImage, mapping: &ExecutableMapping) {
     const NAMES: [&str; 6] = [
         "malloc",
@@ -712,7 +716,7 @@ fn symbol_name(name: &str) -> &str {
     name.split('@').next().unwrap_or(name)
 }
 
-/// Returns what a mapping holds; `None` if it is gone.
+/// Returns the content of a mapping, or `None` if it is gone.
 fn text_of(memory: &File, mapping: &ExecutableMapping) -> Option<Vec<u8>> {
     let mut text = vec![0; (mapping.range.end - mapping.range.start) as usize];
     memory.read_exact_at(&mut text, mapping.range.start).ok()?;
@@ -739,7 +743,7 @@ mod tests {
             mapping(0x1000, 0x2000, 0x1000, false),
             mapping(0x2000, 0x3000, 0x2000, true),
             mapping(0x3000, 0x5000, 0x3000, false),
-            // Of the same file: another segment, and the same text once more.
+            // Both belong to the same file: another segment, and the same text again.
             mapping(0x5000, 0x6000, 0x9000, false),
             mapping(0x9000, 0xd000, 0x1000, false),
         ];

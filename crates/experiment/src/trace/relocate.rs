@@ -1,44 +1,46 @@
-//! The first instructions of a function, to be executed elsewhere.
+//! Relocation of a function's first instructions.
 
 use iced_x86::{
     BlockEncoder, BlockEncoderOptions, Code, Decoder, DecoderOptions, FlowControl, Instruction,
     InstructionBlock, MemoryOperand, OpKind, Register,
 };
 
-/// Length of the jump that is put at a function's entry.
+/// Length of the jump that replaces a function's first bytes.
 pub(super) const JUMP: usize = 5;
 
 /// Reason that a function cannot be traced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TraceRefusal {
-    /// Too small for a jump, and no room behind it.
+    /// The function is too small for a jump, and there is no room after it.
     #[error("is shorter than the jump that would be put at its entry")]
     TooShort,
     /// A jump leads into the bytes that would be replaced.
     #[error("jumps back to its first instructions")]
     JumpsBack,
-    /// A call among the first instructions would have another return address.
+    /// The function calls another one in its first instructions. That call would have another
+    /// return address.
     #[error("calls another function within its first instructions")]
     EarlyCall,
-    /// Bytes that are no instruction.
+    /// The function has bytes that are no instruction.
     #[error("has bytes that are no instruction")]
     NoInstruction,
-    /// Without unwinding information nothing is known about its conventions.
+    /// The function has no unwinding information. It may be assembly with its own calling
+    /// convention.
     #[error("has no unwinding information: it may be assembly with conventions of its own")]
     NoUnwinding,
     /// The function returns more than once, switches stacks, or looks at its return address.
     #[error("returns more than once, switches stacks or looks at its return address")]
     Special,
-    /// The symbol only chooses among functions.
+    /// The symbol is a resolver that only chooses among functions.
     #[error("is an indirect function, chosen when it is first used")]
     Indirect,
     /// The symbol has no size.
     #[error("has no size in the symbol table")]
     NoSize,
-    /// No room within reach of a jump.
+    /// No memory is free within reach of a jump.
     #[error("is too far from memory that is free")]
     TooFar,
-    /// More blocks than can be told apart.
+    /// The limit on the number of blocks is reached.
     #[error("is one too many")]
     TooMany,
 }
@@ -48,14 +50,14 @@ impl TraceRefusal {}
 /// The first instructions of a function.
 #[derive(Debug)]
 pub(super) struct Prologue {
-    /// Address at which the jump is put: behind the mark of a target of indirect jumps.
+    /// Address of the jump. It comes after an ENDBR64, which marks a target of indirect jumps.
     pub at: u64,
-    /// The number of bytes that are replaced.
+    /// Number of bytes that the jump replaces.
     pub length: usize,
     instructions: Vec<Instruction>,
 }
 
-/// Everywhere that code of an image jumps to, sorted.
+/// Returns all targets of direct jumps in the code of an image, sorted.
 pub(super) fn jump_targets<'a>(functions: impl Iterator<Item = (u64, &'a [u8])>) -> Vec<u64> {
     let mut targets = Vec::new();
     let mut instruction = Instruction::default();
@@ -76,7 +78,8 @@ pub(super) fn jump_targets<'a>(functions: impl Iterator<Item = (u64, &'a [u8])>)
 }
 
 impl Prologue {
-    /// The prologue of a function with this code, behind which `free` bytes are padding.
+    /// Returns the prologue of a function with this code. `free` bytes of padding follow the
+    /// function.
     pub fn of(
         address: u64,
         code: &[u8],
@@ -90,7 +93,7 @@ impl Prologue {
         let (instructions, mut length) = replaced_instructions(at, body)?;
         if length < JUMP {
             let rest = body.get(length..).unwrap_or_default();
-            // What a jump skips, as the sleds of XRay have it; and what pads functions.
+            // XRay's sleds jump over NOPs, and compilers pad functions with NOPs.
             let idle = leading_nops(rest);
             let room = if length + idle >= body.len() {
                 idle + free
@@ -118,7 +121,8 @@ impl Prologue {
                 FlowControl::Call | FlowControl::IndirectCall
             )
         };
-        // The return address that is pushed instead moves what is found by the stack pointer.
+        // The pushed return address moves the stack pointer, so operands that use RSP would be
+        // wrong.
         let indirect = last.flow_control() == FlowControl::IndirectCall;
         let as_jump = last.code() == Code::Call_rm64
             && ![last.memory_base(), last.op0_register()].contains(&Register::RSP);
@@ -132,15 +136,16 @@ impl Prologue {
         })
     }
 
-    /// Encodes the same instructions for another address, with a jump to those that follow.
+    /// Encodes the instructions for another address, followed by a jump to the rest of the
+    /// function.
     pub fn encode(&self, to: u64) -> Result<Vec<u8>, TraceRefusal> {
-        // The return address of a call is data in front of the code.
+        // The return address of a call is stored as data before the code.
         let code_at = to + 8;
         let mut instructions = self.instructions.clone();
         let mut return_address = 0;
         if let Some(last) = instructions.last().copied() {
             match last.flow_control() {
-                // Of a profiler (-pg), for instance.
+                // Calls of a profiler (-pg) are an example.
                 FlowControl::Call | FlowControl::IndirectCall => {
                     instructions.pop();
                     return_address = last.next_ip();
@@ -174,7 +179,7 @@ fn encode_jump(target: u64) -> Result<Instruction, TraceRefusal> {
     Instruction::with_branch(Code::Jmp_rel32_64, target).map_err(|_| TraceRefusal::TooFar)
 }
 
-/// The instructions that the jump would replace, whole.
+/// Returns the complete instructions that the jump replaces, and their length.
 fn replaced_instructions(at: u64, body: &[u8]) -> Result<(Vec<Instruction>, usize), TraceRefusal> {
     let mut decoder = Decoder::with_ip(64, body, at, DecoderOptions::NONE);
     let (mut instructions, mut length) = (Vec::new(), 0);
@@ -195,7 +200,7 @@ fn replaced_instructions(at: u64, body: &[u8]) -> Result<(Vec<Instruction>, usiz
     Ok((instructions, length))
 }
 
-/// Length of the idle instructions that the bytes begin with.
+/// Returns the length of the NOPs at the beginning of the bytes.
 pub(super) fn leading_nops(bytes: &[u8]) -> usize {
     let mut decoder = Decoder::with_ip(64, bytes, 0, DecoderOptions::NONE);
     let mut length = 0;

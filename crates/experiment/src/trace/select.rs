@@ -1,4 +1,4 @@
-//! Selection of functions.
+//! Patterns that select functions.
 
 use super::functions::TracedFunction;
 use crate::scope::matches_pattern;
@@ -9,12 +9,12 @@ use profile::ImageOffset;
 pub struct FunctionPattern {
     image: Option<String>,
     name: String,
-    /// Start of the function; the name is only for the reader then.
+    /// Offset of the function. If there is one, the name is only for display.
     offset: Option<ImageOffset>,
 }
 
 impl FunctionPattern {
-    /// Parses a pattern that a user writes.
+    /// Parses a pattern as a user writes it.
     pub fn parse(text: &str) -> Self {
         match text.split_once('!') {
             Some((image, name)) => Self {
@@ -30,7 +30,7 @@ impl FunctionPattern {
         }
     }
 
-    /// The one function that begins at a position of an image.
+    /// Returns a pattern for the function at an offset of an image.
     pub fn at(image: &str, offset: ImageOffset, name: &str) -> Self {
         Self {
             image: Some(image.to_owned()),
@@ -47,8 +47,9 @@ impl FunctionPattern {
         }
     }
 
-    /// Returns whether it is about the image at a path: by its file name, with or without what follows `.so`.
-    /// Of a pattern without an image, that is the executable.
+    /// Returns whether the pattern applies to the image at a path. The image is matched by its
+    /// path, its file name, or its file name up to `.so`. A pattern without an image applies to the
+    /// executable.
     pub(super) fn is_for(&self, path: &str, executable: bool) -> bool {
         let Some(image) = &self.image else {
             return executable;
@@ -63,13 +64,12 @@ impl FunctionPattern {
             .any(|name| glob_matches(image, name))
     }
 
-    /// Returns whether it names no image.
+    /// Returns whether the pattern names no image.
     pub(super) fn is_anywhere(&self) -> bool {
         self.image.is_none()
     }
 
-    /// Returns whether a name is meant: as the symbol table has it, as the source has it, or as that without
-    /// the parameters.
+    /// Returns whether the pattern selects a function, by its offset or by one of its names.
     pub(super) fn means_function(&self, function: &TracedFunction) -> bool {
         if let Some(offset) = self.offset {
             return function.offset == offset;
@@ -77,12 +77,14 @@ impl FunctionPattern {
         function.names.iter().any(|name| self.fits(name))
     }
 
-    /// Returns whether one name is meant.
+    /// Returns whether the pattern matches a name: the symbol, the demangled name, or the demangled
+    /// name without parameters or brackets.
     pub fn fits(&self, name: &str) -> bool {
         if glob_matches(&self.name, name) {
             return true;
         }
-        // Most names of a C++ library would be demangled for each pattern, which takes seconds.
+        // Demangling most names of a C++ library for each pattern would take seconds. So names
+        // without the pattern's last identifier are skipped.
         if last_identifier(&self.name).is_some_and(|last| !name.contains(last)) {
             return false;
         }
@@ -93,8 +95,9 @@ impl FunctionPattern {
     }
 }
 
-/// Returns the identifier at the end of a qualified name, which mangled names spell out. `None` for patterns, operators and templates, and for
-/// names of `std`, which have abbreviations.
+/// Returns the last identifier of a qualified name. Mangled names contain it as text. Returns
+/// `None` for patterns, operators and templates, and for names of `std`, which mangling
+/// abbreviates.
 fn last_identifier(name: &str) -> Option<&str> {
     let is_plain = |letter: char| letter.is_alphanumeric() || matches!(letter, '_' | ':');
     let is_qualified = !name.starts_with("std::") && name.chars().all(is_plain);
@@ -102,13 +105,13 @@ fn last_identifier(name: &str) -> Option<&str> {
     last.filter(|last| is_qualified && last.is_ascii() && !last.is_empty())
 }
 
-/// The name of a function in Rust as it was before the newer mangling: `a::B::c` of `<a::B>::c`.
+/// Returns a Rust function's name as the older mangling had it: `a::B::c` for `<a::B>::c`.
 fn without_brackets(name: &str) -> Option<String> {
     let (implemented, rest) = name.strip_prefix('<')?.split_once(">::")?;
     (!implemented.contains(" as ")).then(|| format!("{implemented}::{rest}"))
 }
 
-/// The name of a function in C++ without its parameters.
+/// Returns a C++ function's name without its parameters.
 pub(super) fn without_parameters(name: &str) -> &str {
     let mut depth = 0;
     let text = name.strip_suffix(" const").unwrap_or(name);
@@ -128,7 +131,7 @@ pub(super) fn without_parameters(name: &str) -> &str {
     name
 }
 
-/// Returns whether a pattern with `*` fits a whole text.
+/// Returns whether a pattern with `*` matches a whole text.
 fn glob_matches(pattern: &str, text: &str) -> bool {
     if pattern.contains('*') {
         matches_pattern(pattern, text)

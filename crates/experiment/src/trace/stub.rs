@@ -1,8 +1,9 @@
-//! The code that stands in front of a traced function.
+//! Generator of the trampoline of a traced function.
 //!
-//! It calls the function through: the return address waits in a frame of our own, rbx leads to
-//! that, and the unwinding information says so ([`unwind_information`]). A processor predicts such returns, and
-//! exceptions, cancellation and debuggers pass through.
+//! The trampoline calls the function. It keeps the original return address in a frame of our own,
+//! and the frame's address in rbx. The unwinding information describes both
+//! ([`unwind_information`]). So the processor predicts the returns, and exceptions, cancellation
+//! and debuggers pass through.
 
 use iced_x86::BlockEncoderOptions;
 use iced_x86::IcedError;
@@ -13,7 +14,7 @@ use iced_x86::code_asm::{
 use runtime_abi::trace::{COUNTS, ENDED, Frame, Local, RECORD, reason, record};
 use std::mem::offset_of;
 
-/// Room that the code of one function takes at most.
+/// Maximum size of the trampoline of one function.
 pub(super) const SIZE: usize = 768;
 
 /// Settings that all trampolines of a process share.
@@ -24,14 +25,14 @@ pub(super) struct Process {
     pub periods: u64,
 }
 
-/// A function to stand in front of.
+/// A traced function, as its trampoline needs it.
 pub(super) struct TraceStub {
     pub block: u32,
-    /// The first argument is recorded.
+    /// True if the first argument is recorded.
     pub takes_address: bool,
     /// Address of the function's first instructions.
     pub body: u64,
-    /// Address of the jump to the runtime, within reach.
+    /// Address of the jump to the runtime, within reach of a call.
     pub slow: u64,
 }
 
@@ -39,14 +40,16 @@ macro_rules! at {
     ($type:ty, $($field:tt)+) => { offset_of!($type, $($field)+) as i32 };
 }
 
-/// The distance ahead of the records at which their room is fetched, in bytes: some executions.
+/// Distance from a record to the prefetched room of later records, in bytes. That is some
+/// executions ahead.
 const AHEAD: i32 = 512;
 
-/// Bytes that keep the registers of the runtime's way below the stack pointer.
+/// Number of bytes below the stack pointer that keep saved registers during a call of the runtime.
 const BELOW: i32 = 32;
 
 impl TraceStub {
-    /// The code for an address, and where the function returns to in it.
+    /// Encodes the trampoline for an address. Also returns the address to which the function
+    /// returns.
     pub fn encode(&self, process: &Process, to: u64) -> Result<(Vec<u8>, u64), IcedError> {
         let mut a = CodeAssembler::new(64)?;
         let mut again = a.create_label();
@@ -63,21 +66,22 @@ impl TraceStub {
         let local = qword_ptr(process.local).fs();
         let count = dword_ptr(rax + (COUNTS as i32 + self.block as i32 * 4));
 
-        // The red zone below the stack pointer is ours: nothing of the function has run yet.
+        // We may use the red zone below the stack pointer: the function has not executed anything
+        // yet.
         a.mov(qword_ptr(rsp - 16), rbx)?;
         a.mov(qword_ptr(rsp - 24), rax)?;
         a.set_label(&mut again)?;
         a.mov(rax, local)?;
         a.cmp(rax, 1)?;
         a.jbe(no_frame)?;
-        // A coroutine's stack, or a signal handler's: frames would not end in the order in which they begin.
+        // On the stack of a coroutine or a signal handler, frames would not end in reverse order.
         a.mov(rbx, rsp)?;
         a.sub(rbx, qword_ptr(rax + at!(Local, stack_low)))?;
         a.cmp(rbx, qword_ptr(rax + at!(Local, stack_size)))?;
         a.jae(foreign)?;
         a.sub(count, 1)?;
         a.js(counted)?;
-        // The one that is recorded whatever the period; the next one asks.
+        // This execution is recorded whatever the period. The next one asks the runtime.
         a.je(traced)?;
         a.mov(rbx, process.periods + u64::from(self.block) * 4)?;
         a.mov(ebx, dword_ptr(rbx))?;
@@ -99,7 +103,8 @@ impl TraceStub {
         a.add(qword_ptr(rbx), 1)?;
         a.jmp(skip)?;
         a.set_label(&mut sampled)?;
-        // The count is from before the period was: the thread would not ask for long.
+        // The count dates from before the period was set. Without this check the thread would not
+        // ask for long.
         a.cmp(count, ebx)?;
         a.jae(counted)?;
         a.set_label(&mut skip)?;
@@ -114,7 +119,8 @@ impl TraceStub {
             a.set_label(label)?;
             self.encode_ask(&mut a, reason)?;
             a.je(skip)?;
-            // A child that shares the thread's memory (raw clone) may have let go of it meanwhile.
+            // A child that shares the thread's memory (raw clone) may have released the state
+            // meanwhile.
             a.mov(rax, local)?;
             a.cmp(rax, 1)?;
             a.ja(then)?;
@@ -126,7 +132,8 @@ impl TraceStub {
         Ok((result.inner.code_buffer, returned))
     }
 
-    /// Asks the runtime whether the execution is traced, with what lies below the stack pointer kept.
+    /// Encodes a question to the runtime: is this execution traced? The bytes below the stack
+    /// pointer are kept.
     fn encode_ask(&self, a: &mut CodeAssembler, reason: u32) -> Result<(), IcedError> {
         a.lea(rsp, qword_ptr(rsp - BELOW))?;
         self.encode_call(a, reason)?;
@@ -134,15 +141,16 @@ impl TraceStub {
         a.test(eax, eax)
     }
 
-    /// Asks the runtime; changes rax only.
+    /// Encodes a call of the runtime, which changes only rax.
     fn encode_call(&self, a: &mut CodeAssembler, reason: u32) -> Result<(), IcedError> {
         a.mov(rax, u64::from(reason) << 32 | u64::from(self.block))?;
         a.call(self.slow)
     }
 
-    /// rax: the thread's [`Local`], rbx: a frame; calls the function.
+    /// Encodes the entry: fills the frame and calls the function. rax has the thread's [`Local`],
+    /// and rbx a frame.
     fn encode_enter(&self, a: &mut CodeAssembler) -> Result<(), IcedError> {
-        // First of all, so that a signal handler takes the next one.
+        // The frame is taken first, so that a signal handler takes the next one.
         a.add(qword_ptr(rax + at!(Local, top)), size_of::<Frame>() as i32)?;
         a.mov(qword_ptr(rbx + at!(Frame, local)), rax)?;
         a.mov(rax, qword_ptr(rsp - 16))?;
@@ -165,7 +173,7 @@ impl TraceStub {
         a.call(self.body)
     }
 
-    /// rbx: the frame; writes the record and returns.
+    /// Encodes the exit: writes the record and returns. rbx has the frame.
     fn encode_leave(
         &self,
         a: &mut CodeAssembler,
@@ -178,7 +186,7 @@ impl TraceStub {
         a.mov(qword_ptr(rbx + at!(Frame, rax)), rax)?;
         a.mov(qword_ptr(rbx + at!(Frame, rdx)), rdx)?;
         a.mov(qword_ptr(rbx + at!(Frame, rcx)), rcx)?;
-        // Only the last frame of this thread may be taken from it.
+        // Only the last frame of this thread may be popped.
         a.mov(rcx, qword_ptr(process.local).fs())?;
         a.cmp(rcx, qword_ptr(rbx + at!(Frame, local)))?;
         a.jne(unordered)?;
@@ -190,11 +198,12 @@ impl TraceStub {
         a.shl(rdx, 32)?;
         a.or(rax, rdx)?;
         a.mov(rcx, qword_ptr(rbx + at!(Frame, local)))?;
-        // One instruction, so that a signal handler claims other room.
+        // A single instruction claims the room, so that a signal handler claims other room.
         let first = if self.takes_address { RECORD as i32 } else { 0 };
         a.mov(edx, first + RECORD as i32)?;
         a.xadd(qword_ptr(rcx + at!(Local, head)), rdx)?;
-        // The controller has cleared the room on another CPU; it is on its way when it is needed.
+        // The controller has cleared the room on another CPU. The prefetch fetches its cache line
+        // in time.
         a.prefetchw(byte_ptr(rdx + AHEAD))?;
         a.mov(rcx, rax)?;
         a.sub(rcx, qword_ptr(rbx + at!(Frame, enter)))?;
@@ -211,7 +220,7 @@ impl TraceStub {
         a.cmp(rdx, qword_ptr(rcx + at!(Local, end)))?;
         a.jae(full)?;
         a.set_label(written)?;
-        // What is still needed goes to the stack before the frame is anybody's.
+        // The remaining values go to the stack before the frame is released.
         a.push(qword_ptr(rbx + at!(Frame, return_address)))?;
         a.push(qword_ptr(rbx + at!(Frame, rbx)))?;
         a.push(qword_ptr(rbx + at!(Frame, rcx)))?;
@@ -226,7 +235,7 @@ impl TraceStub {
         self.encode_call(a, reason::RETURN)?;
         a.test(eax, eax)?;
         a.jne(recorded)?;
-        // The frame stays where it is until all later ones have ended.
+        // The frame stays in place until all later frames have ended.
         a.push(qword_ptr(rbx + at!(Frame, return_address)))?;
         a.push(qword_ptr(rbx + at!(Frame, rbx)))?;
         a.mov(rcx, qword_ptr(rbx + at!(Frame, rcx)))?;
@@ -238,7 +247,7 @@ impl TraceStub {
     }
 }
 
-/// Code that tells the runtime of a library, and goes on at `body`.
+/// Returns code that notifies the runtime of a library, and continues at `body`.
 pub(super) fn library_stub(body: u64, slow: u64, to: u64) -> Result<Vec<u8>, IcedError> {
     let mut a = CodeAssembler::new(64)?;
     a.lea(rsp, qword_ptr(rsp - BELOW))?;
@@ -250,15 +259,16 @@ pub(super) fn library_stub(body: u64, slow: u64, to: u64) -> Result<Vec<u8>, Ice
     Ok(result.inner.code_buffer)
 }
 
-/// Bytes of an entry of [`unwind_information`].
+/// Size of an entry of [`unwind_information`], in bytes.
 pub(super) const UNWIND_ENTRY: usize = 32;
 
-/// Unwinding information for where traced functions return to: while one runs, its frame is in rbx.
-/// At other instructions rbx is the program's, and unwinders end: a thread can be cancelled anywhere.
+/// Returns the unwinding information for the return addresses of traced functions. While a traced
+/// function runs, rbx has the address of its frame. At other instructions of a trampoline rbx is
+/// the program's, and unwinding ends there: a thread can be cancelled anywhere.
 ///
-/// The frame of the code has a canonical address of its own, four bytes above the stack pointer,
-/// because unwinders tell frames by it. The caller's rbx is a value, not a place: personality
-/// routines that are traced themselves use the next frame.
+/// The trampoline's frame has its own canonical frame address, four bytes above the stack pointer,
+/// because unwinders identify frames by it. The caller's rbx is given as a value, not as a place:
+/// traced personality routines reuse the next frame.
 pub(super) fn unwind_information(personality: u64, returns: &[u64]) -> Vec<u8> {
     const FIELD: u8 = 0x73; // DW_OP_breg3: rbx and an offset
     let mut cie = vec![1];
@@ -269,10 +279,10 @@ pub(super) fn unwind_information(personality: u64, returns: &[u64]) -> Vec<u8> {
     cie.extend([0x0c, 7, 4]); // DW_CFA_def_cfa: rsp + 4
     cie.extend([0x10, 16, 2, FIELD, at!(Frame, return_address) as u8]); // DW_CFA_expression
     cie.extend([0x16, 3, 3, FIELD, at!(Frame, rbx) as u8, 0x06]); // DW_CFA_val_expression
-    cie.extend([0x16, 7, 2, 0x77, 0]); // rsp as it is
+    cie.extend([0x16, 7, 2, 0x77, 0]); // rsp is unchanged
     let mut all = frame_entry(0, &cie);
     for returned in returns {
-        // Unwinders look for the byte before.
+        // Unwinders look up the byte before the return address.
         let mut fde = (returned - 1).to_le_bytes().to_vec();
         fde.extend(1u64.to_le_bytes());
         fde.push(0);
