@@ -1,4 +1,4 @@
-//! Tracing a process that runs already: from the runtime's arrival to its leaving.
+//! Tracing of a process that already runs, from the arrival of the runtime until it leaves.
 
 use super::memory::TraceMemory;
 use super::patches::{PlacedCode, place_patches, take_patches_back};
@@ -14,12 +14,13 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::{Duration, Instant};
 
-/// Time limit for the runtime to put our code beside the program's.
+/// Time limit for the runtime to map our code into the process.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Number of attempts. An attempt fails if the program takes the addresses for our code before the runtime has them.
+/// Number of further attempts. An attempt fails if the program maps memory at the addresses that we
+/// chose for our code.
 const ADDRESSES_TAKEN: u32 = 5;
 
-/// Traces a process until it ends, `stop` is set or the time is over; it runs on afterwards.
+/// Traces a process until it ends, `stop` is set or the time is over. The process continues to run.
 pub(super) fn trace_process(
     options: &TraceOptions,
     pid: u32,
@@ -81,11 +82,11 @@ pub(super) fn trace_process(
     })
 }
 
-/// Result of the runtime's attempt to install our code.
+/// Result of the attempt to map our code and patch the functions.
 enum Begun {
-    /// Calls lead there.
+    /// Calls of the functions go through our code.
     Traced,
-    /// The program has mapped something where it was to be.
+    /// The program has mapped memory at the addresses of our code.
     AddressesTaken,
 }
 
@@ -105,9 +106,9 @@ impl TracedTarget for AttachedProcess {
 }
 
 impl TraceSession<'_> {
-    /// Has the runtime put our code beside the program's, and redirects calls there.
+    /// Lets the runtime map our code into the process, and redirects calls to it.
     fn begin_in_process(&mut self, pid: u32) -> Result<Begun, Error> {
-        // Until there are jumps, nothing has to be taken back.
+        // Before the first patch there is nothing to revert.
         self.shared.remains.store(remains::CODE, Release);
         let words = self.shared.wait_words();
         words.set_state(state::READY, state::RUNNING);
@@ -149,7 +150,7 @@ impl TraceSession<'_> {
         Ok(Begun::Traced)
     }
 
-    /// Takes our code out of the process, and leaves the runtime what it has to do for it.
+    /// Reverts the patches in the process, and tells the runtime what remains to be unmapped.
     fn leave_process(&mut self, pid: u32) {
         self.let_go();
         // A thread that loads a library waits for an answer.

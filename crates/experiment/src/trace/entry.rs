@@ -1,4 +1,4 @@
-//! Entry point of tracing, for a command or a process that runs.
+//! Entry point of tracing, for a command or a running process.
 
 use super::attached::trace_process;
 use super::trace_session::{TraceLive, TraceOptions, Traced, trace_command};
@@ -6,11 +6,12 @@ use crate::{Error, attach};
 use profile::{TraceBatch, TracedBlock};
 use std::sync::atomic::AtomicBool;
 
-/// Traces a command, or a process that runs on afterwards, until it ends, `stop` is set or the time is over. `sink` gets what the threads
-/// do, as it comes, with all blocks known so far; `talk` is called some times a second.
+/// Traces a command or a running process until it ends, `stop` is set or the time is over. A
+/// process runs on afterwards. `sink` receives the threads' items as they are read, with all blocks
+/// known so far. `talk` is called several times a second.
 ///
 /// # Errors
-/// What makes tracing impossible is an error. The command has not come to its `main` then, and is ended; a process runs on.
+/// If the target cannot be traced. A command is then ended before its `main`. A process runs on.
 pub fn trace(
     options: &TraceOptions,
     stop: &AtomicBool,

@@ -1,8 +1,9 @@
-//! Lets one thread of the target run alone for a moment, again and again, at random.
+//! Schedule that lets one thread of the target run alone for a moment, again and again, at random.
 //!
-//! A thread of ours decides who and when, and has the kernel interrupt all others in user mode ([`Interrupts`]); the runtime's
-//! `trace/hold.rs` holds them until the time that stands in the shared memory. In placebos nobody is.
-//! `docs/method/interference.md` says what the intervals are for.
+//! A thread of the controller chooses the time and the subject. It has the kernel interrupt all
+//! other threads in user mode ([`Interrupts`]). The runtime's `trace/hold.rs` holds them until a
+//! time in the shared memory. In placebos no thread is held. `docs/method/interference.md`
+//! describes the use of the intervals.
 
 use super::clock::TimePair;
 use super::memory::TraceMemory;
@@ -20,44 +21,51 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Mean length of the time alone, in microseconds; single ones differ by a quarter from it.
+/// Mean length of the time alone, in microseconds. Single lengths differ from it by up to a
+/// quarter.
 const ALONE: f64 = 1000.0;
-/// Times of that: together before, until it begins again together, together after, and from there to the next.
+/// Lengths of the other phases, in units of the time alone: together before and after, between the
+/// time alone and the time together after it, and between intervals.
 const TOGETHER: f64 = 2.0;
 const REJOINING: f64 = 0.4;
 const GAP: f64 = 4.0;
-/// Time limit for the others to stand still, in microseconds. With the time alone it is what a thread is held at most, whatever
-/// becomes of us.
+/// Time limit until all other threads stand still, in microseconds. A thread is held for this and
+/// the time alone at most, even if the controller dies.
 const SETTLING: f64 = 6000.0;
-/// Time until the second attempt to interrupt those that still run, longer by half before each further one, and between two to interrupt
-/// those that wake up meanwhile, in microseconds.
+/// Pauses between attempts to interrupt threads, in microseconds. The first pause is `SOON`, and
+/// each further one is half as long again, up to `LATER`. During the time alone, threads that wake
+/// up are interrupted every `LATER`.
 const SOON: f64 = 20.0;
 const LATER: f64 = 200.0;
-/// Time after which the thread must not wait for a held one, in microseconds, and attempts until then.
+/// Time after which the subject is checked for a wait for a held thread, in microseconds, and the
+/// maximum number of attempts.
 const HALT: f64 = 60.0;
 const ATTEMPTS: u32 = 4;
-/// One in so many is a placebo.
+/// One interval in this many is a placebo.
 const PLACEBO: u64 = 4;
-/// Time between two looks at which threads there are, and which of them are busy.
+/// Time between two reads of the list of threads and their CPU time, in nanoseconds.
 const LOOK_NS: u64 = 100_000_000;
-/// Least part of a CPU that a busy thread uses, and of the busiest thread's time where there are many.
+/// Least CPU time of a busy thread: `BUSY` of a CPU, or `BUSY_BESIDE` of the busiest thread's time,
+/// whichever is less.
 const BUSY: f64 = 0.005;
 const BUSY_BESIDE: f64 = 0.05;
 
-/// What the schedule and the reader of records tell each other.
+/// State shared by the schedule and the reader of records.
 #[derive(Default)]
 pub(super) struct Turns {
-    /// The thread whose interval is under way, and since when. Later records of it are read when that is over, behind what the interval
-    /// was. 0: none.
+    /// The subject of the current interval, and the interval's begin. The thread's later records
+    /// are read after the interval, because the interval comes before them in the trace. The id is
+    /// 0 if there is none.
     subject: (u32, u64),
-    /// Intervals that are over, by thread.
+    /// Finished intervals, by thread.
     done: Vec<(u32, SoloInterval)>,
     held: Vec<ThreadWait>,
     schedule: SoloSchedule,
 }
 
 impl Turns {
-    /// Returns the intervals of a thread that are over, and until when its records may be read.
+    /// Returns the finished intervals of a thread, and the time up to which its records may be
+    /// read.
     pub fn take_done(&mut self, tid: u32) -> (Vec<SoloInterval>, u64) {
         let done = self.done.extract_if(.., |(of, _)| *of == tid);
         let done = done.map(|(_, interval)| interval).collect();
@@ -68,13 +76,13 @@ impl Turns {
         (done, until)
     }
 
-    /// Returns the times for which threads were held.
+    /// Returns the times during which threads were held.
     pub fn take_held(&mut self) -> Vec<ThreadWait> {
         std::mem::take(&mut self.held)
     }
 }
 
-/// The schedule of a session.
+/// Handle of the thread that runs the schedule.
 #[derive(Default)]
 pub(super) struct Solo {
     turns: Arc<Mutex<Turns>>,
@@ -83,7 +91,7 @@ pub(super) struct Solo {
 }
 
 impl Solo {
-    /// Begins to hold threads of a process.
+    /// Starts the schedule for a process.
     pub fn start(shared: &TraceMemory, pid: u32) -> Self {
         let mut this = Self::default();
         let (turns, over) = (Arc::clone(&this.turns), Arc::clone(&this.over));
@@ -109,17 +117,17 @@ impl Solo {
         this
     }
 
-    /// Returns what both sides share.
+    /// Locks and returns the shared state.
     pub fn turns(&self) -> MutexGuard<'_, Turns> {
         lock(&self.turns)
     }
 
-    /// Returns whether times are being compared.
+    /// Returns whether an interval is under way.
     pub fn is_under_way(&self) -> bool {
         self.turns().subject.0 != 0
     }
 
-    /// Holds nobody any more. Returns the attempts.
+    /// Stops the schedule. Returns its counts.
     pub fn stop(&mut self) -> SoloSchedule {
         self.over.store(true, Release);
         if let Some(thread) = self.thread.take() {
@@ -143,30 +151,30 @@ fn lock(turns: &Mutex<Turns>) -> MutexGuard<'_, Turns> {
 #[derive(Default)]
 struct Watched {
     ran_ns: u64,
-    /// CPU time since the look before.
+    /// CPU time since the previous read.
     lately_ns: u64,
     is_busy: bool,
-    /// Its slot in the shared memory.
+    /// Index of the thread's slot in the shared memory.
     slot: Option<usize>,
 }
 
-/// What a thread does that is not known to run.
+/// Activity of a thread, as the kernel reports it.
 enum Doing {
-    /// It runs, or is ready to.
+    /// It runs, or is ready to run.
     Runs,
     /// It sleeps in a system call that a signal might end early.
     Sleeps,
-    /// It sleeps until another thread wakes it; the system call begins again by itself after a signal.
+    /// It waits for another thread. The system call restarts by itself after a signal.
     Waits,
 }
 
-/// How an attempt to hold all threads but one ended.
+/// Result of an attempt to hold all threads but one.
 enum Held {
-    /// All others stood still from then until then.
+    /// All others stood still in this time.
     Alone((u64, u64)),
-    /// They did not all stand still in time.
+    /// Some others did not stand still in time.
     GivenUp,
-    /// They did, but the one waited for one of them.
+    /// All others stood still, but the subject waited for one of them.
     Halted,
 }
 
@@ -180,7 +188,7 @@ struct Schedule<'a> {
     looked: u64,
     number: u32,
     ticks_per_us: f64,
-    /// CPUs that we may use.
+    /// CPUs that this thread may use.
     usable: libc::cpu_set_t,
 }
 
@@ -205,7 +213,8 @@ impl<'a> Schedule<'a> {
         }
     }
 
-    /// Lets threads run alone until it is over; the error is the reason that none can.
+    /// Lets threads run alone until the schedule is stopped. The error is the reason why that is
+    /// impossible.
     fn run(&mut self) -> Result<(), String> {
         let start = TimePair::read_closest();
         while self.handler() == 0 {
@@ -237,7 +246,7 @@ impl<'a> Schedule<'a> {
                 continue;
             }
             turns.schedule.several_busy += 1;
-            // Of a thread that never called a traced function there are no records.
+            // A thread that never called a traced function has no records.
             let traced = busy.iter().filter(|tid| self.threads[*tid].slot.is_some());
             let traced: Vec<u32> = traced.copied().collect();
             let at = self.dice.between(0.0, traced.len() as f64) as usize;
@@ -254,7 +263,7 @@ impl<'a> Schedule<'a> {
                 None => turns.schedule.given_up += 1,
             }
             drop(turns);
-            // The reader has waited for this.
+            // The reader has waited for the end of the interval.
             self.memory.news.fetch_add(1, Release);
             wake_waiters(&self.memory.news);
         }
@@ -269,7 +278,7 @@ impl<'a> Schedule<'a> {
         self.over.load(Acquire)
     }
 
-    /// Looks which threads there are, and which were busy since the last time.
+    /// Updates the list of threads, and which of them were busy since the last update.
     fn look_at_threads(&mut self) {
         let now = sampler::monotonic_ns();
         let elapsed = now - self.looked;
@@ -318,7 +327,8 @@ impl<'a> Schedule<'a> {
         }
     }
 
-    /// Compares a thread alone with itself before and after; `None`: the others did not stand still.
+    /// Compares a thread alone with itself before and after. Returns `None` if the others did not
+    /// stand still.
     fn let_run_alone(
         &mut self,
         interrupts: &Interrupts,
@@ -333,7 +343,8 @@ impl<'a> Schedule<'a> {
         let others: Vec<u32> = (busy.iter().copied())
             .filter(|tid| *tid != subject)
             .collect();
-        // A placebo interrupts nobody either: one that waited for locks to be free would begin where the subject has it easy.
+        // A placebo must not interrupt threads either. If it waited until locks are free, it would
+        // begin at a moment that favours the subject.
         let alone = if placebo {
             Some(self.wait_together(length))
         } else {
@@ -350,8 +361,9 @@ impl<'a> Schedule<'a> {
         })
     }
 
-    /// Holds all threads but one; `None`: they did not stand still. A thread that is held with a lock that hooks do not see stops the one
-    /// that runs: where another thread has the lock, it goes on.
+    /// Holds all threads but one. Returns `None` if they did not stand still. A thread may be held
+    /// with a lock that hooks do not see, and then the subject halts. A new attempt succeeds once
+    /// another thread has the lock.
     fn hold_others(
         &mut self,
         interrupts: &Interrupts,
@@ -369,7 +381,8 @@ impl<'a> Schedule<'a> {
         None
     }
 
-    /// Waits while all threads run, as often awake as while one is alone: that takes time of the thread, too. Returns from when to when.
+    /// Waits while all threads run. It wakes as often as during the time alone, because that takes
+    /// the subject's time too. Returns the begin and the end.
     fn wait_together(&self, us: f64) -> (u64, u64) {
         let start = read_tsc();
         let end = start + self.ticks(us);
@@ -379,7 +392,8 @@ impl<'a> Schedule<'a> {
         (start, read_tsc())
     }
 
-    /// Holds all threads but one, for so many microseconds; all the same if that one waits for a held one and the attempt is the last.
+    /// Holds all threads but one for `length` microseconds. The last attempt continues even if the
+    /// subject waits for a held thread.
     fn hold(
         &mut self,
         interrupts: &Interrupts,
@@ -413,7 +427,7 @@ impl<'a> Schedule<'a> {
         held
     }
 
-    /// Leaves a thread alone for so many microseconds, in which the others stand still.
+    /// Leaves the subject alone for `length` microseconds, while the others stand still.
     fn stay_away(&self, interrupts: &Interrupts, subject: u32, length: f64, is_last: bool) -> Held {
         let hold = &self.memory.hold;
         let found = interrupts.interrupt_threads(subject, None);
@@ -431,7 +445,7 @@ impl<'a> Schedule<'a> {
             }
             looks = false;
             if self.us_until(until) > 0.0 {
-                // Who woke up meanwhile.
+                // Threads may have woken up in the meantime.
                 let _ = interrupts.interrupt_threads(subject, cpu);
             }
         }
@@ -441,7 +455,7 @@ impl<'a> Schedule<'a> {
         }
     }
 
-    /// Names the threads that are held, those first for which others wait.
+    /// Enters the threads to hold. The busy ones, whose standstill is awaited, come first.
     fn enter_threads(&self, subject: u32, others: &[u32]) {
         let rest = self.threads.keys();
         let rest = rest.filter(|tid| **tid != subject && !others.contains(tid));
@@ -456,7 +470,7 @@ impl<'a> Schedule<'a> {
         self.memory.hold.count.store(count, Release);
     }
 
-    /// Interrupts the others until all stand still.
+    /// Interrupts the other threads until all stand still.
     fn settle(
         &self,
         interrupts: &Interrupts,
@@ -478,16 +492,17 @@ impl<'a> Schedule<'a> {
                     continue;
                 }
                 all &= match what_it_does(self.pid, *tid) {
-                    // Who sleeps with a lock is waited for.
+                    // A sleeping thread that holds a lock must release it first.
                     Doing::Sleeps => self.is_free(*tid),
                     Doing::Waits => {
                         if !std::mem::replace(woken, true) {
                             self.interrupt_sleeper(*tid);
                         }
-                        // It waits for a lock and holds another one.
+                        // A thread that was asked waits for a lock while it holds another one.
                         entry.asked.load(Relaxed) == self.number
                     }
-                    // Who waits for a CPU stands still as well, and is interrupted when it gets one.
+                    // A thread that waits for a CPU stands still as well. It is interrupted when it
+                    // gets one.
                     Doing::Runs if self.is_free(*tid) => {
                         *turns = count_turns(self.pid, *tid);
                         turns.is_some()
@@ -508,8 +523,9 @@ impl<'a> Schedule<'a> {
         }
     }
 
-    /// Leaves a CPU to the thread that runs alone there, if there is another one: what we take of it would be taken from that thread alone.
-    /// Returns where it was found, or where it was `before`.
+    /// Moves this thread away from the subject's CPU, if another CPU is usable. Our CPU time would
+    /// otherwise be taken from the subject alone. Returns the CPU on which the subject was found,
+    /// else `before`.
     fn keep_off_subject(
         &self,
         found: &[(u32, u32)],
@@ -527,7 +543,8 @@ impl<'a> Schedule<'a> {
         on.or(before)
     }
 
-    /// Takes the CPU of the thread that is to run alone: whom we took it from elsewhere we could not interrupt.
+    /// Moves this thread to the subject's CPU. On another CPU it would displace a thread, which
+    /// could then not be interrupted.
     fn take_cpu_of_subject(&self, cpu: Option<u32>) {
         if let Some(cpu) = cpu {
             // SAFETY: zeros are a set; the CPU is one that the kernel has.
@@ -540,7 +557,7 @@ impl<'a> Schedule<'a> {
         }
     }
 
-    /// Returns whether a thread holds no lock, as far as is known.
+    /// Returns whether a thread holds no known lock.
     fn is_free(&self, tid: u32) -> bool {
         let slot = self.threads.get(&tid).and_then(|thread| thread.slot);
         let slot = slot.and_then(|slot| self.memory.threads.get(slot));
@@ -552,8 +569,9 @@ impl<'a> Schedule<'a> {
         unsafe { libc::syscall(libc::SYS_tgkill, self.pid, tid, SIGNAL) };
     }
 
-    /// Keeps from when to when threads were held, as times that they had asked to sleep: nothing of that is theirs. Those that slept are
-    /// seen to.
+    /// Records the times during which threads were held as sleeps that they asked for, so that
+    /// these times do not count. Threads that are held asleep need no such record: the scheduler
+    /// sees them sleep.
     fn note_held(&self, number: u32) {
         let hold: &Hold = &self.memory.hold;
         let pair = TimePair::read_closest();
@@ -592,13 +610,13 @@ impl<'a> Schedule<'a> {
     }
 }
 
-/// Returns what a thread does, as far as the kernel says.
+/// Returns the activity of a thread, as the kernel reports it.
 fn what_it_does(pid: u32, tid: u32) -> Doing {
     let text = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/syscall"));
     text.map_or(Doing::Sleeps, |text| parse_system_call(&text))
 }
 
-/// Returns how often a thread got a CPU so far.
+/// Returns the number of times that a thread has got a CPU.
 fn count_turns(pid: u32, tid: u32) -> Option<u64> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/schedstat")).ok()?;
     text.split_ascii_whitespace().nth(2)?.parse().ok()
@@ -639,7 +657,7 @@ fn usable_cpus() -> libc::cpu_set_t {
     }
 }
 
-/// Asks not to wait for a CPU, where that is allowed, and to be woken in time.
+/// Requests real-time scheduling, if permitted, and exact timers.
 fn be_urgent() {
     let priority = libc::sched_param { sched_priority: 1 };
     // SAFETY: of this thread; the parameter lives during the call.

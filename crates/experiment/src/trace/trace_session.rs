@@ -1,4 +1,4 @@
-//! A run: from the launch to the last record.
+//! A tracing session, from the launch to the last record.
 
 mod warnings;
 
@@ -27,35 +27,36 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::{Duration, Instant};
 
-/// The longest time between two looks at the buffers.
+/// Longest time between two reads of the buffers.
 const TICK: Duration = Duration::from_millis(5);
-/// Time limit for reading records after the end of tracing, where that has a time limit itself. It is this or
-/// [`READING_AFTER_PART`] of tracing, whichever is longer. The rest is lost, and counted.
+/// Time limit for reading records after the end of tracing, if tracing has a time limit. The limit
+/// is the longer of this and [`READING_AFTER_PART`] of the tracing time. Later records are counted
+/// as lost.
 const READING_AFTER: Duration = Duration::from_secs(1);
 const READING_AFTER_PART: f64 = 0.1;
 
 /// Options of a trace.
 #[derive(Clone, Debug)]
 pub struct TraceOptions {
-    /// The command.
+    /// The command and its arguments.
     pub command: Vec<OsString>,
-    /// The process to trace, in the place of a command: `command` says what it runs.
+    /// The process to trace instead of launching a command. `command` is then the process's
+    /// command.
     pub attach: Option<u32>,
-    /// The library to preload: [`crate::find_runtime`] finds it.
+    /// The library to preload, found by [`crate::find_runtime`].
     pub runtime: PathBuf,
-    /// The functions. One that is neither in the executable nor in its libraries is an error.
+    /// Functions to trace. A function that no image has is an error.
     pub functions: Vec<FunctionPattern>,
-    /// More functions, which need not be there.
+    /// Further functions, which may be absent.
     pub also: Vec<FunctionPattern>,
-    /// Memory for records that are not read yet, in bytes, at most 2 GiB: what finds no room is lost, and counted.
+    /// Memory for unread records in bytes, at most 2 GiB. Records without room are counted as lost.
     pub room: u64,
-    /// Time limit of tracing; `None`: until the command ends.
+    /// Time limit of tracing. `None` traces until the target ends.
     pub duration: Option<Duration>,
-    /// Part of the target's time that tracing may take before it goes over to tracing one execution
-    /// in many; `None`: any.
+    /// Part of the target's time that tracing may take. Above it, only one execution in many is
+    /// traced. `None` sets no limit.
     pub budget: Option<f64>,
-    /// Sampling period from the start (section 3.2.3): the number of executions of which one
-    /// is traced; 1: all.
+    /// Sampling period from the start (section 3.2.3): one execution in this many is traced.
     pub every: u32,
 }
 
@@ -64,27 +65,27 @@ pub struct TraceOptions {
 pub struct TraceLive {
     /// Time since the start.
     pub elapsed: Duration,
-    /// Functions that are traced.
+    /// Number of traced functions.
     pub blocks: usize,
-    /// Threads so far.
+    /// Number of threads so far.
     pub threads: usize,
-    /// Executions so far.
+    /// Number of executions so far.
     pub executions: u64,
-    /// Executions that found no room.
+    /// Number of lost executions.
     pub lost: u64,
 }
 
 /// The result of a run.
 pub struct Traced {
-    /// All but the events, which went to the sink.
+    /// The trace without its events, which went to the sink.
     pub head: TraceHead,
-    /// The end of the command; `None`: it still runs.
+    /// Exit status of the command. `None` if it still runs.
     pub exit: Option<Exit>,
-    /// The command, to wait for.
+    /// The running command, to wait for.
     pub running: Option<Launched>,
 }
 
-/// Refuses a command that cannot be traced whatever its functions are, without starting it.
+/// Refuses a command that cannot be traced with any functions, without starting it.
 ///
 /// # Errors
 /// [`Error::NotPreloadable`].
@@ -99,7 +100,7 @@ pub fn check_traced_command(command: &[OsString]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Traces a command: see [`trace`](super::trace).
+/// Traces a command, as [`trace`](super::trace) describes.
 pub(super) fn trace_command(
     options: &TraceOptions,
     stop: &AtomicBool,
@@ -122,7 +123,7 @@ pub(super) fn trace_command(
     let mut session = match prepared {
         Ok(session) => session,
         Err(error) => {
-            // It waits before its first own instruction: nothing of it has happened yet.
+            // The target waits before its first instruction, so it has done nothing yet.
             launched.send_signal(libc::SIGKILL);
             launched.wait();
             return Err(error);
@@ -139,9 +140,9 @@ pub(super) fn trace_command(
 
 /// A target of tracing.
 pub(super) trait TracedTarget {
-    /// Its process.
+    /// Returns the process id.
     fn pid(&self) -> u32;
-    /// Its end, if it has ended, as far as that is known.
+    /// Returns the end of the target if it has ended, with the exit status if that is known.
     fn try_end(&mut self) -> Option<Option<Exit>>;
 }
 
@@ -168,17 +169,18 @@ pub(super) struct TraceSession<'a> {
     solo: Solo,
     start: Instant,
     start_ticks: u64,
-    /// End of the process, or of tracing it, in ticks.
+    /// End of the process or of tracing, in ticks.
     end_ticks: u64,
     start_unix_ns: u64,
     answered: u32,
     pub(super) warnings: Vec<String>,
-    /// The machine at the start.
+    /// Usage of the machine at the start.
     host: Option<MachineUsage>,
 }
 
 impl<'a> TraceSession<'a> {
-    /// Prepares everything up to the target's first instruction, or to the first change of a target that runs already.
+    /// Prepares tracing up to the target's first instruction, or up to the first change of a
+    /// running process.
     pub(super) fn prepare_target(
         options: &'a TraceOptions,
         shared: TraceMemory,
@@ -223,7 +225,7 @@ impl<'a> TraceSession<'a> {
         Ok(session)
     }
 
-    /// Refuses a target that cannot be traced, or has none of the requested functions.
+    /// Refuses a target that cannot be traced, or that has none of the requested functions.
     fn check_traceable(&mut self, executable: &str) -> Result<(), Error> {
         if let Some((image, hazard)) = self.planner.hazard.take() {
             return Err(hazard.refuse_image(image.into()));
@@ -272,7 +274,7 @@ impl<'a> TraceSession<'a> {
         Ok(())
     }
 
-    /// Plans for new mappings.
+    /// Plans patches for new mappings.
     fn plan_mappings(&mut self) -> Result<(), Error> {
         let known = self.planner.blocks.len();
         self.planner.plan(&self.shared, &self.patterns)?;
@@ -289,7 +291,7 @@ impl<'a> TraceSession<'a> {
         Ok(())
     }
 
-    /// Lets the target run, to its end or ours.
+    /// Lets the target run until it ends or tracing ends.
     pub(super) fn run_target(
         &mut self,
         target: &mut dyn TracedTarget,
@@ -312,7 +314,7 @@ impl<'a> TraceSession<'a> {
             let seen = self.shared.news.load(Acquire);
             let end = target.try_end();
             self.answer_target();
-            // The CPU time that reading takes must not differ between the times that are compared.
+            // Reading takes CPU time. It must not differ between the compared times of an interval.
             if is_behind || !self.solo.is_under_way() {
                 is_behind = self.read_records(Reading::Some, sink);
             }
@@ -340,7 +342,7 @@ impl<'a> TraceSession<'a> {
         }
     }
 
-    /// Reads what there is, or some of it. Returns whether there is more.
+    /// Reads records. Returns whether more can be read.
     fn read_records(
         &mut self,
         how: Reading,
@@ -373,7 +375,7 @@ impl<'a> TraceSession<'a> {
         self.read_records(Reading::Last, sink);
     }
 
-    /// Plans for a library that the target has loaded, or a block that it has marked; it waits for that.
+    /// Answers the target, which waits after it has loaded a library or marked a block.
     fn answer_target(&mut self) {
         let asked = self.shared.asked.load(Acquire);
         if asked == self.answered {
@@ -420,7 +422,7 @@ impl<'a> TraceSession<'a> {
         );
     }
 
-    /// Whoever calls a traced function from now on is let through.
+    /// Ends the tracing of calls: later calls of traced functions pass through.
     pub(super) fn let_go(&mut self) {
         self.shared.state.store(state::OFF, Release);
         for block in 0..self.planner.blocks.len() {
@@ -457,7 +459,7 @@ impl<'a> TraceSession<'a> {
         }
         self.read_the_rest(sink);
         let elapsed = self.start.elapsed().as_secs_f64();
-        // Over all the time that we know the clock for; the program's own may have been over long before.
+        // The rate is measured over the longest time. The program may have ended long before.
         let rate = read_tsc().saturating_sub(self.start_ticks) as f64 / elapsed.max(1e-9);
         let end = self.end_ticks;
         self.drain.settle_counts(end, &mut self.planner.blocks);
@@ -482,8 +484,8 @@ impl<'a> TraceSession<'a> {
     }
 }
 
-/// Returns the cost of one traced execution on this machine, in ticks: two time stamps, and a quarter of that for the
-/// rest (`benches/interference.py` measures it).
+/// Returns the cost of one traced execution on this machine, in ticks: two time stamps, and a
+/// quarter of their cost for the rest (`benches/interference.py` measures it).
 fn call_overhead() -> u64 {
     const PAIRS: u64 = 1000;
     let pairs = || {

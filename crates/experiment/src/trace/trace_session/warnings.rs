@@ -1,16 +1,16 @@
-//! Warnings for the reader of a result.
+//! Warnings for the reader of a trace's result.
 
 use super::TraceSession;
 use crate::host::MachineUsage;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Programs that are named.
+/// Maximum number of programs that are named.
 const NAMED: usize = 5;
-/// Least part of the machine's time that is worth a sentence.
+/// Least part of the machine's time that is worth a warning.
 const SLIGHT: f64 = 0.01;
 
 impl TraceSession<'_> {
-    /// Adds what the reader should know of the run, in sentences.
+    /// Adds the warnings about the run.
     pub(super) fn warn(&mut self) {
         self.warn_of_programs();
         self.warnings
@@ -70,7 +70,7 @@ impl TraceSession<'_> {
         );
     }
 
-    /// Programs that processes of the target have executed.
+    /// Warns of programs that processes of the target have executed.
     fn warn_of_programs(&mut self) {
         let programs = self.waiting.programs();
         let mut all: Vec<(&String, &u64)> = programs.iter().collect();
@@ -92,7 +92,8 @@ impl TraceSession<'_> {
     }
 }
 
-/// Returns what the host of a virtual machine has taken of its CPUs' time, in words, if that is worth it.
+/// Returns a warning about the CPU time that a virtual machine's host has taken, if it is at least
+/// [`SLIGHT`].
 fn stolen_warning(before: Option<MachineUsage>, now: Option<MachineUsage>) -> Option<String> {
     let share = now?.stolen_since(before?);
     (share >= SLIGHT).then(|| {
