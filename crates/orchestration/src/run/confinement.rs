@@ -1,6 +1,6 @@
-//! CPUs that a program may use, and whether it has threads.
+//! CPUs that a program may use, and its number of threads.
 
-/// Watches which CPUs a process may use, of those that there are, and how many threads it has.
+/// Observer of the CPUs that processes may use, and of their number of threads.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Confinement {
     allowed: Option<u32>,
@@ -8,7 +8,7 @@ pub struct Confinement {
 }
 
 impl Confinement {
-    /// Looks at processes. What was seen last counts: programs begin with all CPUs.
+    /// Observes processes. The last observation counts, because programs begin with all CPUs.
     pub fn look_at_processes(&mut self, pids: &[u32]) {
         let allowed = pids.iter().filter_map(|pid| allowed_cpus(*pid)).max();
         self.allowed = allowed.or(self.allowed);
@@ -19,12 +19,12 @@ impl Confinement {
             .unwrap_or(0);
     }
 
-    /// Returns whether it has more than one thread.
+    /// Returns whether a process has more than one thread.
     pub fn has_threads(self) -> bool {
         self.threads > 1
     }
 
-    /// Returns how many CPUs it may use, and how many there are, if it may not use all.
+    /// Returns the number of usable CPUs and of all CPUs. `None` if all are usable.
     pub fn limits(self) -> Option<(u32, u32)> {
         let online = std::fs::read_to_string("/sys/devices/system/cpu/online").ok()?;
         let online = sampler::parse_cpu_list(online.trim())?.len() as u32;
@@ -34,12 +34,12 @@ impl Confinement {
     }
 }
 
-/// Returns the processes that this one has started.
+/// Returns the child processes of this process.
 pub fn own_children() -> Vec<u32> {
     children_of(std::process::id())
 }
 
-/// Returns the processes that a process has started, and that are not gone yet.
+/// Returns the living child processes of a process.
 pub fn children_of(pid: u32) -> Vec<u32> {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task"));
     let threads = threads.into_iter().flatten();
@@ -50,7 +50,7 @@ pub fn children_of(pid: u32) -> Vec<u32> {
     words.filter_map(|word| word.parse().ok()).collect()
 }
 
-/// The most CPUs that any of its threads may use.
+/// Returns the largest number of CPUs that a thread of the process may use.
 fn allowed_cpus(pid: u32) -> Option<u32> {
     let cpus = sampler::thread_ids(pid)
         .into_iter()

@@ -1,4 +1,4 @@
-//! The run: methods in their turn, and what their answers say together.
+//! A complete run: applies the methods in order, and judges their results together.
 
 use super::options::{RunOptions, RunProgress};
 use super::phases::{Phases, Sampled};
@@ -12,19 +12,20 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use symbols::Resolved;
 
-/// A program that was measured.
+/// Result of measuring a program.
 pub struct MeasuredRun {
-    /// Returns the findings.
+    /// The findings.
     pub result: RunResult,
-    /// End of the command in its first run; `None`: it still runs.
+    /// Exit status of the command's first run. `None` if it still runs.
     pub exit: Option<Exit>,
-    /// The command, to wait for.
+    /// The running command, to wait for.
     pub running: Option<Launched>,
     /// Files whose unwind tables are not finished.
     pub without_tables: Vec<PathBuf>,
 }
 
-/// Measures a program by all methods, until `stop` is true: a command that was told to end sets it.
+/// Measures a program by all methods until `stop` is true. A command that was told to end also sets
+/// `stop`.
 ///
 /// # Errors
 /// If the program cannot be sampled.
@@ -35,7 +36,7 @@ pub fn measure_program(
 ) -> anyhow::Result<MeasuredRun> {
     let mut phases = Phases::begin(options, stop, observe)?;
     let mut sampled = phases.sample_runs()?;
-    // Before anything else: a program that runs on need not do so for long.
+    // Running threads are examined first: a program that still runs may end soon.
     let asked = phases.ask_running_threads(&sampled);
     let mut resolved = results::resolve_all(&sampled.recording, &RecordingSource::default());
     if let Some(again) = phases.sample_again(&sampled, &resolved.table)? {
@@ -97,7 +98,7 @@ pub fn measure_program(
     })
 }
 
-/// Returns what sampling alone says, before other methods are asked.
+/// Returns the results of sampling alone, before other methods run.
 fn sampled_alone<'a>(sampled: &'a Sampled, time: &'a TimeTree) -> Measured<'a> {
     let recording = &sampled.recording;
     Measured {
@@ -123,9 +124,10 @@ fn sampled_alone<'a>(sampled: &'a Sampled, time: &'a TimeTree) -> Measured<'a> {
     }
 }
 
-/// Puts callers on stacks that ended with a call, and takes frames of interpreters out. Returns the names of what is there then.
+/// Adds callers to stacks whose functions ended with a tail call, and removes frames of
+/// interpreters. Returns the names for the corrected stacks.
 fn correct_stacks(recording: &mut Recording, named: Resolved) -> Resolved {
-    // Before frames are taken out: the caller and whom it called are neighbours.
+    // This must precede the removal of frames: a caller and its callee must be adjacent.
     let inserted = results::insert_tail_callers(recording, &named.table);
     if profile::fold_interpreter_frames(recording) || inserted {
         results::resolve_all(recording, &RecordingSource::default())

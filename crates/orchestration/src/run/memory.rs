@@ -1,14 +1,15 @@
-//! Memory that a program has, and the most that it may have.
+//! Memory of a program, and its limit.
 
 use super::confinement::children_of;
 use profile::{MemoryLimit, MemoryNeed};
 use std::path::{Path, PathBuf};
 
-/// Processes that are looked at, at most: it is done ten times a second.
+/// Maximum number of processes that are examined. It is done ten times a second.
 const MOST_PROCESSES: usize = 100;
-/// The part of its limit that a control group has when the kernel makes room in it.
+/// Fill level of a control group at which the kernel reclaims memory from it.
 const FULL: f64 = 0.9;
-/// Where control groups of version 1 have their memory, and those of version 2.
+/// Directory and files of the memory controller: first of control groups of version 1, then of
+/// version 2.
 const GROUPS: [(&str, &str, &str); 2] = [
     (
         "/sys/fs/cgroup/memory",
@@ -18,16 +19,16 @@ const GROUPS: [(&str, &str, &str); 2] = [
     ("/sys/fs/cgroup", "memory.max", "memory.current"),
 ];
 
-/// Watches how much memory a program has, and whether that is as much as it may have.
+/// Observer of a program's memory, and of the limit if the program reaches it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MemoryWatch {
-    /// When it had most.
+    /// The largest memory of the program so far.
     most: ProcessMemory,
     /// The limit of a full control group, in bytes.
     group_limit: Option<u64>,
 }
 
-/// Memory of processes, in bytes, without pages of files.
+/// Memory of processes in bytes, without file pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct ProcessMemory {
     resident: u64,
@@ -35,7 +36,7 @@ struct ProcessMemory {
 }
 
 impl ProcessMemory {
-    /// Reads the text of `/proc/PID/status`.
+    /// Parses the text of `/proc/PID/status`.
     fn parse(status: &str) -> Self {
         let bytes = |key| bytes_after(status, key).unwrap_or_default();
         Self {
@@ -50,7 +51,7 @@ impl ProcessMemory {
 }
 
 impl MemoryWatch {
-    /// Looks at processes, and at those that they have started.
+    /// Observes processes and their descendants, if the machine has swapped.
     pub fn look_at_processes(&mut self, pids: &[u32]) {
         if !has_swapped() {
             return;
@@ -78,7 +79,7 @@ impl MemoryWatch {
         }
     }
 
-    /// Returns what the program needed, if a part of it was swapped out.
+    /// Returns the program's memory need, if a part of it was swapped out.
     pub fn need(self) -> Option<MemoryNeed> {
         let (allowed_bytes, limit_of) = match self.group_limit {
             Some(limit) => (limit, MemoryLimit::ControlGroup),
@@ -93,7 +94,7 @@ impl MemoryWatch {
     }
 }
 
-/// Returns the limit of the innermost full control group that a process is in, in bytes.
+/// Returns the limit of the innermost full control group of a process, in bytes.
 fn limit_of_process(pid: u32) -> Option<u64> {
     let path = sampler::cgroup_of_process(pid)?;
     let in_root = path.trim_start_matches('/');
@@ -105,24 +106,26 @@ fn limit_of_process(pid: u32) -> Option<u64> {
     })
 }
 
-/// Returns a limit, if what is used is nearly as much. Without a limit there is the word `max`, or a number beyond all memory.
+/// Returns a limit in bytes, if the usage is close to it. An absent limit is the word `max`, or a
+/// number beyond all memory.
 fn full_limit(limit: &PathBuf, usage: &PathBuf) -> Option<u64> {
     let number = |path| -> Option<u64> { std::fs::read_to_string(path).ok()?.trim().parse().ok() };
     let (limit, usage) = (number(limit)?, number(usage)?);
     (usage as f64 >= FULL * limit as f64).then_some(limit)
 }
 
-/// Returns whether the machine has swapped anything out.
+/// Returns whether the machine has swapped out anything.
 fn has_swapped() -> bool {
     memory_of_machine("SwapTotal:") > memory_of_machine("SwapFree:")
 }
 
-/// Returns a line of `/proc/meminfo`, in bytes.
+/// Returns the value of a line of `/proc/meminfo`, in bytes.
 fn memory_of_machine(key: &str) -> Option<u64> {
     bytes_after(&std::fs::read_to_string("/proc/meminfo").ok()?, key)
 }
 
-/// Returns the bytes of a line of kilobytes that begins with a key, as the kernel writes them.
+/// Returns the value of the first line that begins with `key`, in bytes. The line has kilobytes, as
+/// the kernel writes them.
 fn bytes_after(text: &str, key: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(key))?;
     let kilobytes: u64 = line.split_whitespace().next()?.parse().ok()?;

@@ -1,11 +1,13 @@
-//! `vitalfew run`: all methods on one program.
+//! `vitalfew run`: applies all methods to one program.
 //!
-//! `phases` asks one method after the other, within the time limit: `sampler::record` with stacks,
-//! waits and threads apart; then, in further runs with the first one's input (`streams.rs`), traces
-//! (`tracing.rs`) and experiments (`experiments.rs`). In `results`, `time_tree.rs` puts running and
-//! waiting into one call tree, `time_kind.rs` says what a thread does in the kernel, and `tail_calls.rs`
-//! adds functions that ended with a call. `analysis::judgement` searches the tree, weighs what each
-//! method says of a place and ranks findings. `results::phrases` words them, the command prints them.
+//! `phases` applies one method after the other within the time limit. First comes `sampler::record`
+//! with stacks, waits and separate threads. Then traces (`tracing.rs`) and experiments
+//! (`experiments.rs`) follow in further runs with the first run's input (`streams.rs`).
+//!
+//! In `results`, `time_tree.rs` merges running and waiting into one call tree, `time_kind.rs`
+//! determines the activity of a thread in the kernel, and `tail_calls.rs` adds functions that ended
+//! with a tail call. `analysis::judgement` searches the tree, weighs the results of all methods for
+//! a place, and ranks findings. `results::phrases` words the findings, and the command prints them.
 
 mod confinement;
 mod measure;

@@ -1,4 +1,4 @@
-//! Phases of a run: each method is asked in its turn, within the time limit.
+//! Phases of a run: applies each method in turn, within the time limit.
 
 mod threads;
 
@@ -18,45 +18,53 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Least number of samples and waits that say where time goes.
+/// Least number of samples and waits that show where the time goes.
 const FEWEST_SAMPLES: u64 = 30;
-/// Share of waits in the working time from which on fewer samples suffice: waits are measured, not sampled.
+/// Share of waits in the working time from which fewer samples suffice. Waits are measured, not
+/// sampled.
 const MEASURED_WAITS: f64 = 0.9;
-/// Reason that few samples are asked nothing.
+/// Reason for applying no further method after few samples.
 const TOO_FEW: &str = "there are too few samples";
-/// Multiple of a run's duration that must be left for a further run: instruments slow it down.
+/// Factor on a run's duration that must be left for a further run, because instruments slow it
+/// down.
 const SLOWER: f64 = 1.5;
-/// A run of a command takes so long at least, in seconds: to begin and end its measurement.
+/// Least duration of a run in seconds. It includes the begin and the end of its measurement.
 const SHORTEST_RUN: f64 = 0.05;
-/// Least share of stacks that reach the start of the program. With fewer, its unwind tables may have come too late;
-/// they are ready for the next run.
+/// Least share of stacks that reach the start of the program. With fewer, unwind tables may have
+/// come too late. They are ready for the next run.
 const COMPLETE: f64 = 0.8;
-/// Commands that run for longer are not sampled twice: most of their stacks were taken with tables.
+/// Maximum duration of a command that is sampled again for complete stacks. In longer runs, most
+/// stacks were taken with tables.
 const SHORT: Duration = Duration::from_secs(10);
-/// Further runs that are sampled, to see how runs differ, and the part of the time that they may take.
+/// Maximum number of further sampled runs, which show how runs differ, and the part of the time
+/// that they may take.
 const MORE_RUNS: usize = 4;
 const REPEATING: f64 = 0.25;
-/// The part of the time for which a program with several threads that runs on is sampled: experiments need the rest.
+/// Part of the time for sampling a multi-threaded program that continues to run. Experiments need
+/// the rest.
 const SAMPLING: f64 = 0.4;
-/// The part of the time for which a program is sampled at most: what was sampled has to be named and judged.
+/// Largest part of the time for sampling any program. Naming and judging the samples needs the
+/// rest.
 const LONGEST_SAMPLING: f64 = 0.9;
-/// Time for naming and judging everything in the end, as a multiple of the time for naming the procedures after sampling:
-/// measured for a Node.js server under load.
+/// Time for naming and judging at the end, in units of the time for naming the procedures after
+/// sampling. It was measured for a Node.js server under load.
 const JUDGING: f64 = 1.5;
-/// Largest share of the time that is kept for judging: on a busy machine no method would be asked otherwise.
+/// Largest share of the time that is reserved for judging. Without a limit, no method would run on
+/// a busy machine.
 const MOST_JUDGING: f64 = 0.25;
 
-/// Reason that no other method is asked.
+/// Reason for applying no other method.
 const STOPPED: &str = "it was told to end";
-/// Reason that a command is not run again.
+/// Reason for not running a command again.
 const ASKS_USER: &str = "it waited until somebody typed, and would again";
-/// Reason that further runs do not count.
+/// Reasons for ignoring further runs.
 const OTHER_END: &str = "run again, the command ended otherwise";
 const OTHER_WORK: &str = "run again, the command did other work";
-/// A run did other work than the first one if it ran for less than this part of that one's time, or the other way round: machines that others use
-/// change it by less.
+/// Least ratio of two runs' CPU times for the same work. A smaller ratio means other work: other
+/// users of a machine change the times by less.
 const SAME_WORK: f64 = 0.5;
-/// Shorter runs differ by what is in memory already.
+/// CPU time in nanoseconds from which runs are compared. Shorter runs differ by the content of the
+/// caches.
 const COMPARABLE_NS: f64 = 1e8;
 
 /// Result of sampling.
@@ -67,35 +75,35 @@ pub struct Sampled {
     pub samples: u64,
     /// Path of the recording.
     pub stored: String,
-    /// End of the command; `None`: it still runs.
+    /// Exit status of the command. `None` if it still runs.
     pub exit: Option<Exit>,
-    /// The command, to wait for.
+    /// The running command, to wait for.
     pub running: Option<Launched>,
-    /// CPUs that it may use, and all CPUs; `None`: it may use all.
+    /// Number of usable CPUs, and of all CPUs. `None` if all are usable.
     pub confined: Option<(u32, u32)>,
-    /// Time that the hypervisor let it wait for a CPU, in nanoseconds.
+    /// Time in which the hypervisor let the program wait for a CPU, in nanoseconds.
     pub stolen_ns: u64,
-    /// Memory that it needed, if that did not fit into what it may have.
+    /// Memory that the program needed, if that exceeded its limit.
     pub memory: Option<MemoryNeed>,
-    /// True if it had several threads when it was last seen.
+    /// True if the program had several threads at the last observation.
     pub has_threads: bool,
-    /// Processes that it has left behind.
+    /// Processes that the program has left running.
     pub left_running: Vec<u32>,
-    /// True if it waited until somebody typed something.
+    /// True if the program waited for a user to type.
     pub reads_terminal: bool,
 }
 
 impl Sampled {
-    /// Returns whether it says where the time goes.
+    /// Returns whether the samples show where the time goes.
     pub fn is_enough(&self, time: &TimeTree) -> bool {
         self.samples >= FEWEST_SAMPLES || time.waiting_part() >= MEASURED_WAITS
     }
 }
 
-/// The end of a run, and the CPU time of its threads.
+/// Exit status of a run, and the CPU time of its threads.
 struct RunEnd {
     exit: Option<Exit>,
-    /// In nanoseconds; `None` where that is not known.
+    /// CPU time in nanoseconds. `None` if it is not known.
     ran_ns: Option<u64>,
 }
 
@@ -108,7 +116,7 @@ impl RunEnd {
         }
     }
 
-    /// Returns the difference of another run, if there is one.
+    /// Returns the kind of difference between two runs, if there is one.
     fn difference_to(&self, other: &Self) -> Option<&'static str> {
         let (less, more) = match (self.ran_ns, other.ran_ns) {
             (Some(one), Some(other)) => (one.min(other) as f64, one.max(other) as f64),
@@ -122,32 +130,32 @@ impl RunEnd {
     }
 }
 
-/// One `vitalfew run`.
+/// State of one `vitalfew run`.
 pub struct Phases<'a> {
     options: &'a RunOptions,
     stop: &'a AtomicBool,
     observe: &'a dyn Fn(RunProgress<'_>),
     streams: RepeatedStreams,
     end: Instant,
-    /// Uses of methods so far.
+    /// Methods applied so far.
     pub asked: Vec<Asked>,
-    /// The last recording, with all that it took beside the command.
+    /// Duration of the last recording, including all overhead.
     took: Duration,
-    /// Time that the hypervisor took for each nanosecond that anything ran, during the last recording.
+    /// Stolen time per nanosecond of running time during the last recording.
     stolen_part: f64,
-    /// Naming the procedures of the first recording, and writing it.
+    /// Time for naming the procedures of the first recording and writing it.
     naming: Duration,
-    /// Difference of the command's later runs from the first one, if there was one.
+    /// Difference between the command's first run and later runs, if there is one.
     differs: Option<&'static str>,
     /// Files whose unwind tables the last recording did not finish.
     pub without_tables: Vec<PathBuf>,
 }
 
 impl<'a> Phases<'a> {
-    /// Begins.
+    /// Begins a run.
     ///
     /// # Errors
-    /// If standard input cannot be had.
+    /// If standard input cannot be kept for further runs.
     pub fn begin(
         options: &'a RunOptions,
         stop: &'a AtomicBool,
@@ -177,12 +185,12 @@ impl<'a> Phases<'a> {
         Ok(phases)
     }
 
-    /// Says how far it is.
+    /// Reports the progress.
     pub fn note_progress(&self, text: &str) {
         (self.observe)(RunProgress::Note(text));
     }
 
-    /// Says what is known so far, how much time is left, and how often the command is run in it.
+    /// Reports the first finding, the time left, and the number of further runs.
     pub fn note_first_finding(&self, known: &Measured<'_>, further_runs: usize) {
         let judgement = judge_measured(known).unwrap_or_default();
         if let Some(first) = judgement.findings.first() {
@@ -198,7 +206,7 @@ impl<'a> Phases<'a> {
         }
     }
 
-    /// Returns how often a command is run again, if its runs take as long as the first one.
+    /// Returns the expected number of further runs, if they take as long as the first one.
     pub fn expected_runs(&self, sampled: &Sampled, time: &TimeTree) -> usize {
         if self.is_repeatable(sampled).is_err() {
             return 0;
@@ -215,12 +223,12 @@ impl<'a> Phases<'a> {
         sampling + runs_in(left, each)
     }
 
-    /// Returns whether the user has stopped it.
+    /// Returns whether the user has stopped the run.
     pub fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Returns the time left for measuring, without what judging takes in the end.
+    /// Returns the time left for measuring, without the time for judging.
     fn time_left(&self) -> Duration {
         let most = self.options.budget.mul_f64(MOST_JUDGING);
         let judging = self.naming.mul_f64(JUDGING).min(most);
@@ -229,10 +237,10 @@ impl<'a> Phases<'a> {
             .saturating_sub(judging)
     }
 
-    /// Samples the program, and measures its waits.
+    /// Samples the program and measures its waits.
     ///
     /// # Errors
-    /// If that is not possible.
+    /// If the program cannot be sampled, or the recording cannot be written.
     pub fn sample_runs(&mut self) -> anyhow::Result<Sampled> {
         let database = store::Database::create(&store::default_database())?;
         let mut confinement = Confinement::default();
@@ -254,7 +262,8 @@ impl<'a> Phases<'a> {
             confinement.look_at_processes(&pids);
             memory.look_at_processes(&pids);
             let has_begun = matches!(progress, Progress::Samples(_));
-            // From the first samples on: preparing may take seconds on a busy machine.
+            // The time counts from the first samples: preparation may take seconds on a busy
+            // machine.
             let is_enough = has_begun
                 && Instant::now() >= *enough.get_or_insert_with(|| Instant::now() + sampling);
             next_phase |= !once && confinement.has_threads() && is_enough;
@@ -263,7 +272,7 @@ impl<'a> Phases<'a> {
                 Ordering::Relaxed,
             );
         });
-        // The command was told to end.
+        // The user told the command to end.
         if stop.load(Ordering::Relaxed) && !next_phase {
             stopped.store(true, Ordering::Relaxed);
         }
@@ -321,10 +330,10 @@ impl<'a> Phases<'a> {
         Ok(outcome)
     }
 
-    /// Samples a short command some more times, to see how its runs differ.
+    /// Samples a short command several more times, to see how its runs differ.
     ///
     /// # Errors
-    /// If that is not possible.
+    /// If the command cannot be sampled.
     pub fn sample_more(&mut self, sampled: &Sampled) -> anyhow::Result<Vec<Recording>> {
         let mut more = Vec::new();
         let first = RunEnd::of_run(sampled.exit, &sampled.recording);
@@ -357,11 +366,11 @@ impl<'a> Phases<'a> {
         Ok(more)
     }
 
-    /// Notices that a further run ended otherwise than the first one, or ran for another time, as that of a command which finds what it had made: it did
-    /// other work.
+    /// Notes that a further run did other work than the first one: it ended otherwise, or its CPU
+    /// time differs. An example is a command that finds its earlier output.
     fn notice_difference(&mut self, first: &RunEnd, again: &RunEnd) -> bool {
         let difference = first.difference_to(again);
-        // What ended early because it was told to says nothing of the command.
+        // A run that the user ended early says nothing about the command.
         if let Some(difference) = difference.filter(|_| !self.is_stopped()) {
             self.note_progress(&format!("{difference}: only its first run counts"));
             self.differs = Some(difference);
@@ -369,10 +378,11 @@ impl<'a> Phases<'a> {
         difference.is_some()
     }
 
-    /// Samples a short command once more if its stacks are cut, because the unwind tables of its images were not yet there.
+    /// Samples a short command once more if its stacks are cut, because the unwind tables of its
+    /// images did not exist yet.
     ///
     /// # Errors
-    /// If that is not possible.
+    /// If the command cannot be sampled.
     pub fn sample_again(
         &mut self,
         sampled: &Sampled,
@@ -401,7 +411,7 @@ impl<'a> Phases<'a> {
         Ok(Some(again))
     }
 
-    /// Finds the instructions of the hottest procedures that stall.
+    /// Finds the stalling instructions of the hottest procedures.
     pub fn ask_instructions(&mut self, sampled: &Sampled) -> Vec<Finding> {
         if sampled.samples < FEWEST_SAMPLES {
             self.not_asked("instructions", TOO_FEW);
@@ -427,10 +437,10 @@ impl<'a> Phases<'a> {
         stalls
     }
 
-    /// Tells whether the command can be run again.
+    /// Checks whether the command can be run again.
     ///
     /// # Errors
-    /// Why it cannot.
+    /// The reason why the command cannot be run again.
     pub fn is_repeatable(&self, sampled: &Sampled) -> Result<(), String> {
         let again = Duration::from_nanos(sampled.recording.duration_ns).mul_f64(SLOWER);
         if self.options.pid.is_some() {
@@ -469,7 +479,8 @@ impl<'a> Phases<'a> {
         self.note_asked(method, None, Some(why.into()));
     }
 
-    /// Before another run: it reads what the first one read, and nobody sees what it writes, but which phase of ours it is.
+    /// Begins a further run. It reads the input of the first run, its output is discarded, and the
+    /// user sees only the name of the phase.
     fn begin_hidden_run(&mut self, phase: &str) -> anyhow::Result<()> {
         self.streams.rewind_input()?;
         self.streams.silence_output(Silenced::All)?;
@@ -477,7 +488,7 @@ impl<'a> Phases<'a> {
         Ok(())
     }
 
-    /// After such a run, or a phase of a running process: our messages are seen again.
+    /// Ends a further run, or a phase with a running process. The user sees our messages again.
     fn end_hidden_run(&mut self) {
         (self.observe)(RunProgress::PhaseEnded);
         self.streams.restore_output();

@@ -1,4 +1,4 @@
-//! Result of a run, as data: printed, and kept as JSON. The schema is documented in docs/json.md.
+//! Result of a run as data. It is printed, and stored as JSON. docs/json.md documents the schema.
 
 use crate::kept_file::KeptFile;
 use profile::{Host, Recording, Target, TaskTimes, TimeKind};
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// The version of the form.
+/// Version of the schema.
 const SCHEMA: &str = "vitalfew.run/2";
 const RESULT_FILE: KeptFile = KeptFile {
     what: "a result of run",
@@ -19,15 +19,15 @@ const RESULT_FILE: KeptFile = KeptFile {
 /// Use of one method in a run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Asked {
-    /// The method.
+    /// Name of the method.
     pub method: String,
-    /// Data that the method could use; absent if it was not asked.
+    /// Data that the method could use. Absent if the method was not applied.
     pub had: Option<String>,
-    /// Reason that it was not asked, or could not answer.
+    /// Reason why the method was not applied, or had no result.
     pub why_not: Option<String>,
 }
 
-/// An end of a command before its work was done, as it seems.
+/// An end of the command that probably came before its work was done.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CommandEnd {
@@ -35,23 +35,23 @@ pub enum CommandEnd {
     Code(i32),
     /// This signal ended the command.
     Signal(i32),
-    /// The command had not ended when the time was over.
+    /// The command had not ended at the end of the time.
     Unfinished,
     /// The command had not ended when the user stopped the measurement.
     Stopped,
 }
 
-/// A process that the command has left behind.
+/// A process that the command left running.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LeftProcess {
-    /// Its id.
+    /// Process id.
     pub pid: u32,
-    /// The name of its main thread.
+    /// Name of the main thread.
     pub name: String,
 }
 
 impl LeftProcess {
-    /// Returns it with its name, if it still runs.
+    /// Returns the process with its name, if it still runs.
     pub fn find(pid: u32) -> Option<Self> {
         let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
         let name = name.trim_end().to_owned();
@@ -60,7 +60,8 @@ impl LeftProcess {
 }
 
 impl CommandEnd {
-    /// Returns how a command ended; `None` if it returned 0. `exit` is absent where it still runs, `stopped` true if the user stopped us.
+    /// Returns the kind of a premature end. `None` if the command returned 0. `exit` is absent if
+    /// the command still runs. `stopped` is true if the user stopped the measurement.
     pub fn of_exit(exit: Option<Exit>, stopped: bool) -> Option<Self> {
         match exit {
             Some(Exit::Code(0)) => None,
@@ -81,42 +82,42 @@ pub struct RunResult {
     /// The machine.
     pub host: Host,
     start_unix_ns: u64,
-    /// Length of the sampled run, in nanoseconds.
+    /// Duration of the sampled run, in nanoseconds.
     pub duration_ns: u64,
     /// CPU and waiting times of its threads.
     pub times: Option<TaskTimes>,
-    /// Number of runs that were sampled.
+    /// Number of sampled runs.
     pub runs: usize,
-    /// Threads that did much of the work.
+    /// Number of threads that did much of the work.
     pub busy_threads: usize,
-    /// Threads that ran, or waited for anything but other work of the program.
+    /// Number of threads that ran, or that waited for anything but work from the program itself.
     pub threads_at_work: usize,
-    /// Time of all threads by what they did, in nanoseconds.
+    /// Time of all threads by kind, in nanoseconds.
     pub time_by_kind: BTreeMap<TimeKind, u64>,
-    /// Waiting for a CPU that other programs had, if that was much.
+    /// Claim about waiting for CPUs that other programs had, if the time is large.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<JsonClaim>,
-    /// Methods with their use, or the reason that they were not used.
+    /// Methods, each with the data that it used or the reason for no result.
     pub asked: Vec<Asked>,
     /// Number of findings.
     pub findings_total: usize,
-    /// Findings that are shown.
+    /// The findings that are shown.
     pub claims: JsonClaims,
-    /// Working time: threads ran, or waited at a loss; in nanoseconds.
+    /// Working time in nanoseconds: time in which threads ran, or waited at a loss.
     pub working_ns: f64,
-    /// Share of it in the call sequences of all findings.
+    /// Share of the working time in the call sequences of all findings.
     pub together: f64,
-    /// Share of it in waits outside all call sequences.
+    /// Share of the working time in waits outside all call sequences.
     pub rest_waiting: f64,
-    /// Waits that are no loss.
+    /// Waiting time without a loss by kind, in nanoseconds.
     pub idle_ns: BTreeMap<IdleKind, u64>,
-    /// End of the command; `None` if its work was done, as it seems.
+    /// Premature end of the command. Absent if the work was probably done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_by: Option<CommandEnd>,
-    /// Processes that the command has left behind.
+    /// Processes that the command left running.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_running: Vec<LeftProcess>,
-    /// Number of samples and waits that the findings rest on.
+    /// Number of samples and waits on which the findings rest.
     #[serde(default)]
     pub samples: u64,
     /// Number of samples, if they are too few to say anything.
@@ -125,7 +126,7 @@ pub struct RunResult {
 }
 
 impl RunResult {
-    /// A result of a recording, with no finding yet.
+    /// Creates a result of a recording, without findings.
     pub fn of_recording(recording: &Recording) -> Self {
         Self {
             schema: SCHEMA.to_owned(),
@@ -153,7 +154,7 @@ impl RunResult {
         }
     }
 
-    /// Reads a result that was kept.
+    /// Reads a stored result.
     ///
     /// # Errors
     /// If the file cannot be read, or is no result of `run`.
@@ -162,7 +163,7 @@ impl RunResult {
     }
 }
 
-/// Returns the path of the last result in a database, for the page.
+/// Returns the path of the latest result in a database. The page reads it.
 pub fn last_result_path(database: &Path) -> PathBuf {
     database.join("last-run.json")
 }

@@ -1,5 +1,5 @@
-//! Losses of threads to each other, and predictions of experiments: in further runs of a command, or in a later phase of a program
-//! that runs on.
+//! Applies tracing and experiments to a program with several threads: in further runs of a command,
+//! or in a later phase of a running program.
 
 use super::{FEWEST_SAMPLES, Phases, STOPPED, Sampled, TOO_FEW};
 use crate::experiments::ProfileKeeper;
@@ -16,35 +16,35 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::time::Duration;
 
-/// Reason that a program with one busy thread is not traced.
+/// Reason for not tracing a program with one busy thread.
 const ONE_RUNS: &str = "one thread runs, the others only wait";
-/// Least samples of a busy thread, as a share of the busiest one's.
+/// Least number of samples of a busy thread, as a share of the busiest thread's.
 const BUSY: f64 = 0.05;
-/// Reason that experiments with a program that runs on say nothing.
+/// Reason why experiments with a running program have no result.
 const NO_COUNT: &str =
     "no function was found whose calls count its work: --progress names one, or a system call";
-/// Reason that there are no experiments.
+/// Reason for running no experiments.
 const NO_TIME: &str = "there was no time left (--for gives more)";
-/// The part of the time left that a run with tracing may take: experiments need the rest.
+/// Part of the time left that a run with tracing may take. Experiments need the rest.
 const TRACING: f64 = 0.5;
-/// The same of a program that runs on: a few seconds of a server have enough executions.
+/// The same for a running program. A server executes enough calls in a few seconds.
 const TRACING_RUNNING: f64 = 0.3;
-/// In less time a program that runs on has no experiment: it takes a second to attach.
+/// Least time for experiments with a running program. Attaching alone takes a second.
 const SHORTEST_EXPERIMENTS: Duration = Duration::from_secs(2);
-/// Calls a second with which a function counts the program's work: ten in a usual experiment, and few enough to cost little.
+/// Call rates, per second, of a function that can count the program's work. The lowest gives about
+/// ten calls per experiment, and the highest still costs little.
 const COUNTABLE: std::ops::Range<f64> = 40.0..20_000.0;
-/// Calls that there are at least in one run.
+/// Least number of calls of such a function in one run.
 const FEWEST_CALLS: u64 = 100;
 
-/// Program that other methods are asked about: a command, which is started once more, or a process
-/// that runs already.
+/// Program for the other methods: a command, which is started once more, or a running process.
 struct ProgramUnderTest {
     command: Vec<OsString>,
     process: Option<u32>,
 }
 
 impl ProgramUnderTest {
-    /// Returns it as the end of a command line.
+    /// Returns the program as the end of a command line.
     fn to_words(&self) -> Vec<String> {
         match self.process {
             Some(pid) => vec!["-p".to_owned(), pid.to_string()],
@@ -57,7 +57,7 @@ impl ProgramUnderTest {
 }
 
 impl Phases<'_> {
-    /// Finds what threads lose to each other, and what experiments predict.
+    /// Finds losses of threads to each other, and predictions of experiments.
     pub fn ask_threads(
         &mut self,
         sampled: &Sampled,
@@ -86,7 +86,7 @@ impl Phases<'_> {
             }
             _ => self.trace_or_tell(&sampled.recording, &self.command(), TRACING),
         };
-        // Tracing may have taken all the time there was.
+        // Tracing may have taken all the time that was left.
         if let Err(why) = self.is_repeatable(sampled) {
             self.not_asked("experiments", why);
             return (findings, Vec::new());
@@ -104,7 +104,9 @@ impl Phases<'_> {
         }
     }
 
-    /// Traces a program of several threads that runs on, and experiments with it: the process that has most of the samples. `None` if it is no such program.
+    /// Traces a running program with several threads, and experiments with it. Its process with the
+    /// most samples is taken. Returns `None` if the program has ended, has one thread, or is to be
+    /// run only once.
     pub fn ask_running_threads(
         &mut self,
         sampled: &Sampled,
@@ -130,7 +132,8 @@ impl Phases<'_> {
             self.not_asked("experiments", STOPPED);
             return Some((findings, Vec::new()));
         }
-        // Functions of a server are called too often to be counted, as a rule; the kernel counts its answers by itself.
+        // A server's functions are usually called too often to be counted. The kernel can count its
+        // answers.
         let answers = results::answering_call(&sampled.recording);
         let answers = answers.map(|call| format!("syscall:{call}"));
         let counted = answers.or(counted);
@@ -140,7 +143,7 @@ impl Phases<'_> {
         ))
     }
 
-    /// Traces, for a part of the time that is left; why there is nothing is said where that is so.
+    /// Traces for a part of the time left. An error is recorded as the reason for no result.
     fn trace_or_tell(
         &mut self,
         recording: &Recording,
@@ -154,7 +157,7 @@ impl Phases<'_> {
         })
     }
 
-    /// Experiments; why there are none is said where that is so.
+    /// Runs experiments. An error is recorded as the reason for no result.
     fn experiment_or_tell(
         &mut self,
         program: &ProgramUnderTest,
@@ -201,8 +204,8 @@ impl Phases<'_> {
         Ok((findings, function_to_count(&result)))
     }
 
-    /// Runs experiments. Progress is measured by the points that the user named, else by the point `counted`, else as
-    /// `causal run` does.
+    /// Runs experiments. Progress is measured by the user's points, else by the point `counted`,
+    /// else as in `causal run`.
     fn experiment(
         &mut self,
         program: &ProgramUnderTest,
@@ -261,8 +264,8 @@ impl Phases<'_> {
         Ok(predicted)
     }
 
-    /// Experiments, and keeps the profile where `causal report` finds it. Returns the profile, the
-    /// measure of progress, and how often the command was started.
+    /// Runs experiments, and stores the profile for `causal report`. Returns the profile, the
+    /// measure of progress, and the number of runs.
     fn experiments(
         &mut self,
         points: &[String],
@@ -310,7 +313,8 @@ impl Phases<'_> {
         Ok((profile, choice, outcome?))
     }
 
-    /// Begins a phase in another run of a command, or with a process that runs: of one that we were told of, nobody sees the output here.
+    /// Begins a phase in a further run of a command, or with a running process. The output of a
+    /// process that the user named does not appear on this terminal.
     fn begin_phase(&mut self, program: &ProgramUnderTest, phase: &str) -> anyhow::Result<()> {
         if program.process.is_none() {
             self.begin_hidden_run(phase)?;
@@ -321,8 +325,9 @@ impl Phases<'_> {
     }
 }
 
-/// Returns the progress point of the function whose calls can count the program's work: of the traced functions with a suitable
-/// rate of calls, the one that takes most time. Short programs end before `causal run` has found one by itself.
+/// Returns the progress point of a function whose calls can count the program's work. It is the
+/// function with the most time among those with a suitable call rate. Short programs end before
+/// `causal run` finds such a function by itself.
 fn function_to_count(result: &Interference) -> Option<String> {
     let seconds = result.duration_ns / 1e9;
     let countable = result.functions.iter().filter(|function| {
@@ -344,7 +349,7 @@ fn is_without_lines(error: &anyhow::Error) -> bool {
     )
 }
 
-/// Returns why experiments say nothing; `None` if they do.
+/// Returns the reason why experiments predict nothing, or `None` if they predict something.
 fn why_unknown(profile: &CausalProfile, predicted: &[Finding]) -> Option<String> {
     if !predicted.is_empty() {
         return None;
@@ -354,7 +359,7 @@ fn why_unknown(profile: &CausalProfile, predicted: &[Finding]) -> Option<String>
     Some(warning.unwrap_or_else(|| "too few experiments with any line".to_owned()))
 }
 
-/// Returns why a process that runs on need not be traced.
+/// Returns the reason for not tracing a running process, if there is one.
 fn why_not_traced(recording: &Recording, pid: u32) -> Option<&'static str> {
     let threads = recording.threads.iter();
     let own = threads.filter(|thread| thread.event.0 == 0 && thread.pid == pid);
@@ -371,7 +376,7 @@ fn why_not_traced(recording: &Recording, pid: u32) -> Option<&'static str> {
     }
 }
 
-/// Returns the process that has most samples of the first event.
+/// Returns the process with the most samples of the first event.
 fn busiest_process(recording: &Recording) -> Option<u32> {
     let mut samples: BTreeMap<u32, u64> = BTreeMap::new();
     for thread in recording.threads.iter().filter(|t| t.event.0 == 0) {
