@@ -1,4 +1,4 @@
-//! Cache of data that take time to compute and can be computed again.
+//! Cache of data that take time to compute, and that can be computed again.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! Experiments of a causal profile, kept as they go on.
+//! Storage of a causal profile while its experiments run.
 
 use analysis::causal::{Options, analyse_profile};
 use experiment::{CausalListener, LiveProgress, ProgressChoice};
@@ -8,28 +8,28 @@ use std::time::{Duration, Instant};
 
 /// Slopes with narrower intervals than this need no further run.
 const NARROW: f64 = 0.03;
-/// Saving may take one part in this many of the time: as a rule the measurements are saved after
-/// each experiment.
+/// Saving may take one part in this many of the time. Usually that allows a save after each
+/// experiment.
 const SAVING: u32 = 50;
 
-/// The precision of a profile.
+/// Precision of a causal profile.
 #[derive(Clone, Copy)]
 pub struct Precision {
-    /// Lines with enough data to be reported.
+    /// Number of lines with enough data to be reported.
     pub lines: usize,
-    /// Half the width of the widest interval of their slopes.
+    /// Half the width of the widest confidence interval of their slopes.
     pub widest: f64,
-    /// Time that the analysis took.
+    /// Duration of the analysis.
     pub took: Duration,
 }
 
 impl Precision {
-    /// Analyses a profile. A line needs `fewest` different speedups.
+    /// Analyses a profile. A line needs data for at least `fewest` different speedups.
     pub fn of_profile(profile: &CausalProfile, fewest: usize) -> Self {
         let start = Instant::now();
         let options = Options {
             minimum_speedups: fewest,
-            // More runs reduce only the width by chance.
+            // More runs reduce only the width that comes from chance.
             chance_only: true,
             ..Default::default()
         };
@@ -46,14 +46,14 @@ impl Precision {
     }
 }
 
-/// Keeper of a causal profile: finished experiments survive the end of this process. It sends no
-/// messages.
+/// Keeper of a causal profile. It saves experiments while they run, so that finished ones survive
+/// the end of this process. It prints no messages.
 pub struct ProfileKeeper<'a> {
-    /// The file; `None`: nothing was saved yet, and it will be a new one in the database.
+    /// The file. `None` until the first save, if the file is a new one in the database.
     pub path: Option<PathBuf>,
     /// Completed runs.
     pub profile: CausalProfile,
-    /// Their precision.
+    /// Precision of `profile`.
     pub precision: Option<Precision>,
     /// The measure of progress.
     pub choice: Option<ProgressChoice>,
@@ -67,8 +67,9 @@ pub struct ProfileKeeper<'a> {
 }
 
 impl<'a> ProfileKeeper<'a> {
-    /// Begins a profile in a file, or in a database (`None`: the usual one). A line needs
-    /// `fewest_speedups` to be reported. `rewind` rewinds the command's input, if possible.
+    /// Creates a keeper for a profile in a file, or in a database (`None` is the default one). A
+    /// line needs data for `fewest_speedups` different speedups to be reported. `rewind` rewinds
+    /// the command's input, if possible.
     pub fn new(
         file: Option<PathBuf>,
         database: Option<PathBuf>,
@@ -88,7 +89,7 @@ impl<'a> ProfileKeeper<'a> {
         }
     }
 
-    /// Saves a run, in place of its earlier state.
+    /// Saves a run, replacing its earlier state.
     fn store_run(&mut self, run: &CausalRun) -> Result<(), store::StoreError> {
         let path = self.path.get_or_insert_with(|| {
             let database = self
@@ -108,7 +109,7 @@ impl CausalListener for ProfileKeeper<'_> {
 
     fn hear_notice(&mut self, _: &str) {}
 
-    /// Saves the experiments of a run that goes on, now and then.
+    /// Saves the experiments of the current run from time to time.
     fn report_progress(
         &mut self,
         _: u32,

@@ -1,4 +1,4 @@
-//! The hottest code of a recording, as far as its samples say something of single instructions.
+//! Code of the hottest procedures, if a recording's samples can be assigned to single instructions.
 
 use crate::skid;
 use profile::{Finding, Recording, Unit};
@@ -7,7 +7,7 @@ use results::page::PageCode;
 use results::{RecordingSource, event_named, inconclusive_refusal};
 use sampler::skid::Skid;
 
-/// Returns the number of instructions by which samples may be late. Warns where that is not known.
+/// Returns the number of instructions by which samples may be late. Warns if that is not known.
 ///
 /// # Errors
 /// If samples say nothing about single instructions.
@@ -33,8 +33,8 @@ pub fn refuse_late_samples(
     }
 }
 
-/// Returns the code of the hottest procedures, as far as it can be analysed; the notes give the
-/// reasons if not.
+/// Returns the code of the hottest procedures. If it cannot be analysed, the notes give the
+/// reasons.
 pub(crate) fn hottest_code(recording: &Recording, source: &RecordingSource) -> PageCode {
     let nothing = |why: String| PageCode {
         notes: vec![why],
@@ -75,8 +75,8 @@ pub(crate) fn hottest_code(recording: &Recording, source: &RecordingSource) -> P
     code
 }
 
-/// Returns the number of instructions by which samples may be late; `None`: they say nothing about
-/// single ones.
+/// Returns the number of instructions by which samples may be late. `None` if samples say nothing
+/// about single instructions.
 fn late_instructions(skid: &Skid, setting: &AnnotationSetting) -> Option<usize> {
     match skid.is_one_instruction() {
         true if skid.is_sharp() => Some(0),

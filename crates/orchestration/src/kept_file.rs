@@ -1,5 +1,5 @@
-//! Results that a command has kept as JSON: read within a size limit, and only with the known
-//! schema.
+//! Results that a command has stored as JSON. They are read within a size limit, and only if they
+//! have the known schema.
 
 use anyhow::Context;
 use results::usage_refusal;
@@ -8,21 +8,21 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-/// A kind of kept file.
+/// A kind of stored result.
 pub struct KeptFile {
     /// Name of the kind in messages, such as "a measurement".
     pub what: &'static str,
-    /// The schema in the file.
+    /// Schema that the file must name.
     pub schema: &'static str,
     /// Maximum length, in bytes.
     pub longest: u64,
 }
 
 impl KeptFile {
-    /// Reads a file; `schema_of` returns the schema that its contents name.
+    /// Reads a file. `schema_of` returns the schema that the content names.
     ///
     /// # Errors
-    /// If it cannot be read, or is of another kind.
+    /// If the file cannot be read, or is of another kind.
     pub fn read<T: DeserializeOwned>(
         &self,
         path: &Path,

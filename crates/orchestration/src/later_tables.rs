@@ -1,4 +1,4 @@
-//! Unwind tables that a recording had no time for, made afterwards.
+//! Unwind tables that a recording had no time for. They are made after it.
 
 use crate::cache::cache_directory;
 use std::os::unix::process::CommandExt;
@@ -10,8 +10,8 @@ pub fn table_directory() -> Option<PathBuf> {
     cache_directory().map(|cache| cache.join("unwind"))
 }
 
-/// Starts a low-priority process that makes the tables of these files and outlives this one.
-/// Returns whether it was started: without it, the next recording starts the tables again.
+/// Starts a process of low priority that makes the tables of these files and outlives this process.
+/// Returns whether it was started. Without it, the next recording begins the tables again.
 pub fn make_tables_later(files: &[PathBuf]) -> bool {
     let Some(directory) = table_directory().filter(|_| !files.is_empty()) else {
         return false;
@@ -29,12 +29,13 @@ pub fn make_tables_later(files: &[PathBuf]) -> bool {
             .spawn()
     };
     let Ok(mut maker) = start() else { return false };
-    // A permanent process, such as `top`, must not leave a zombie.
+    // The thread collects the process: a long-running caller, such as `top`, must not leave a
+    // zombie.
     std::thread::spawn(move || maker.wait());
     true
 }
 
-/// Returns a note that tables are being made, and of which files.
+/// Returns a note that the tables of these files are being made.
 pub fn making_note(files: &[PathBuf]) -> String {
     let name = |path: &PathBuf| {
         let name = path.file_name().map(Path::new);

@@ -1,10 +1,10 @@
-//! The methods together: what runs several of them on one program, and what gathers their results.
+//! Orchestration of several methods: it runs them on one program, and gathers their results.
 //!
-//! [`measure_program`] asks all methods about a program (`run`). [`gather_content`] puts all results on
-//! one page (`page_content.rs`). [`ProfileKeeper`] and [`TraceKeeper`] keep what experiments and traces
-//! measure as they go on. [`RepeatedStreams`] lets each run of a command read the same input.
+//! [`measure_program`] applies all methods to a program (`run`). [`gather_content`] puts all
+//! results on one page (`page_content.rs`). [`ProfileKeeper`] and [`TraceKeeper`] store experiments
+//! and traces while they run. [`RepeatedStreams`] lets each run of a command read the same input.
 //!
-//! Nothing here prints: what the user is to hear goes through a callback.
+//! Nothing here prints. Messages for the user go through callbacks.
 #![forbid(unsafe_code)]
 
 mod cache;

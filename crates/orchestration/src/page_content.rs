@@ -1,4 +1,4 @@
-//! Contents of the page, gathered from files of any kind.
+//! Content of the page, gathered from files of any kind.
 
 use crate::hottest::hottest_code;
 use crate::run::last_result_path;
@@ -25,58 +25,60 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use store::Wanted;
 
-/// The longest result of `--json` that is read.
+/// Maximum length of a `--json` result, in bytes.
 const LONGEST_RESULT: u64 = 256 << 20;
 
-/// Profiles that are compared with each other, and rows of a comparison that the page has.
+/// Maximum number of profiles that are compared with each other, and of rows of a comparison.
 const MOST_SETS: usize = 4;
 const MOST_DIFFERENCES: usize = 300;
 
-/// Causal profiles of which every choice is analysed.
+/// Maximum number of causal profiles for which all subsets are analysed.
 const MOST_CHOSEN: usize = 4;
 
-/// Contents of the page; `docs/page.md` describes them.
+/// Content of the page, as `docs/page.md` describes it.
 #[derive(Serialize)]
 pub struct PageContent {
     schema: &'static str,
     made_by: &'static str,
-    /// The server sends newer data when there are any.
+    /// True if a server sends newer data when there are any.
     live: bool,
     profiles: Vec<PageProfile>,
-    /// Results of commands as with `--json`, each with its own `schema`.
+    /// Results of commands with `--json`, each with its own `schema`.
     results: Vec<Value>,
-    /// Files of a directory that are not shown, each with the reason.
+    /// Files of a directory that are left out, each with the reason.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     not_read: Vec<String>,
 }
 
-/// Takes a recording, and tells the user what is missing in it.
+/// Function that accepts a recording and tells the user which parts are missing.
 pub type AcceptRecording = fn(OpenedRecording) -> Recording;
 
 /// A file to show.
 struct GivenFile {
     path: PathBuf,
-    /// Files of a directory need not be profiles; those that somebody named must be.
+    /// True if the user named the file. Such a file must be readable. A file found in a directory
+    /// need not be.
     is_named: bool,
 }
 
 impl PageContent {
-    /// Returns the document.
+    /// Returns the document as JSON.
     ///
     /// # Errors
-    /// If it has no form in JSON.
+    /// If the document cannot be written as JSON.
     pub fn to_json(&self) -> serde_json::Result<Vec<u8>> {
         serde_json::to_vec(self)
     }
 
-    /// Leaves out the text of sources.
+    /// Removes the text of sources.
     pub fn leave_out_sources(&mut self) {
         self.profiles
             .iter_mut()
             .for_each(PageProfile::leave_out_sources);
     }
 
-    /// Leaves out calling contexts that have less than `share` of the cost, and returns how many are left out in all.
+    /// Removes the calling contexts that have less than `share` of the cost. Returns the total
+    /// number of removed contexts.
     pub fn leave_out(&mut self, share: f64) -> usize {
         let leave_out = |profile: &mut PageProfile| {
             profile.leave_out(share);
@@ -86,10 +88,10 @@ impl PageContent {
     }
 }
 
-/// Reads the files, or the last of each kind that the usual database has.
+/// Reads the files, or the latest file of each kind in the default database.
 ///
 /// # Errors
-/// If a file that was named cannot be read, or there is none.
+/// If a named file cannot be read, or if there are no files.
 pub fn gather_content(
     files: &[PathBuf],
     debug_dirs: &[PathBuf],
@@ -129,10 +131,10 @@ pub fn gather_content(
     Ok(content)
 }
 
-/// The files of a directory that are shown at most: the newest.
+/// Maximum number of files that are read from a directory. The newest are taken.
 const MOST_FILES: usize = 16;
 
-/// Puts the files of directories that are no databases in their place.
+/// Replaces each directory that is no database by its files.
 fn given_files<'a>(files: impl Iterator<Item = &'a PathBuf>) -> anyhow::Result<Vec<GivenFile>> {
     let mut given = Vec::new();
     for file in files {
@@ -170,10 +172,10 @@ fn given_files<'a>(files: impl Iterator<Item = &'a PathBuf>) -> anyhow::Result<V
     Ok(given)
 }
 
-/// Returns the database, as far as it has recordings, and the last results in it.
+/// Returns the database, if it has recordings, and the latest results in it.
 ///
 /// # Errors
-/// If it has neither, or cannot be read.
+/// If the database has neither, or cannot be read.
 pub fn latest_files(database: Option<&Path>) -> anyhow::Result<Vec<PathBuf>> {
     let database = database.map_or_else(store::default_database, Path::to_owned);
     let mut files = Vec::new();
@@ -198,7 +200,8 @@ pub fn latest_files(database: Option<&Path>) -> anyhow::Result<Vec<PathBuf>> {
 }
 
 impl PageContent {
-    /// Notes why a file of a directory is not shown; fails on a file that was named.
+    /// Notes the reason why a file of a directory is left out. Fails for a file that the user
+    /// named.
     fn pass_over(&mut self, file: &GivenFile, error: anyhow::Error) -> anyhow::Result<()> {
         if file.is_named {
             return Err(error);
@@ -234,8 +237,9 @@ impl PageContent {
         Ok(())
     }
 
-    /// Analyses causal profiles of the same command together, for their bands to be narrower, and each choice of few of them, for
-    /// runs to be left out on the page. Only the runs together claim anything.
+    /// Adds the causal profiles. Profiles of the same command are analysed together, which narrows
+    /// their bands. If there are few, every subset is analysed too, so that a reader can leave out
+    /// runs. Only the result of all runs makes claims.
     fn add_causal(&mut self, files: &[GivenFile]) -> anyhow::Result<()> {
         let mut programs: Vec<(Value, Vec<PathBuf>)> = Vec::new();
         for given in files {
@@ -272,7 +276,8 @@ impl PageContent {
         Ok(())
     }
 
-    /// Compares each two of the first profiles as `diff` does. Databases are left out: `diff` takes one epoch of them, the page all.
+    /// Compares each pair of the first profiles as `diff` does. Databases are left out: `diff`
+    /// compares one epoch, and the page shows all.
     fn add_differences(&mut self, files: &[PathBuf], debug_dirs: &[PathBuf]) {
         let is_profile = |file: &&PathBuf| {
             let name = file.display().to_string();
@@ -299,9 +304,9 @@ impl PageContent {
         }
     }
 
-    /// Adds the epochs of a database, and what its daemon says of itself, if one runs.
+    /// Adds the epochs of a database, and the status of its daemon if one runs.
     fn add_machine(&mut self, directory: &Path) -> anyhow::Result<()> {
-        // A directory can be a single epoch, too.
+        // A directory can also be a single epoch.
         let Ok(database) = store::Database::open(directory) else {
             return Ok(());
         };
@@ -387,7 +392,8 @@ fn page_epochs(epochs: &[store::Epoch]) -> Vec<PageEpoch> {
     summaries.map(page_epoch).collect()
 }
 
-/// Returns all files together first, then each choice of them if they are few, else each alone.
+/// Returns the set of all files, followed by all other subsets if the files are few, else by each
+/// single file.
 fn choices_of(files: &[PathBuf]) -> Vec<Vec<PathBuf>> {
     if files.len() > MOST_CHOSEN {
         let alone = files.iter().map(|file| vec![file.clone()]);
@@ -401,10 +407,12 @@ fn choices_of(files: &[PathBuf]) -> Vec<Vec<PathBuf>> {
     (1..1_usize << files.len()).rev().map(chosen).collect()
 }
 
-/// Calling contexts of a foreign profile with times; of larger ones the page has no timeline.
+/// Maximum number of calling contexts of a foreign profile with times. A larger profile has no
+/// timeline.
 const MOST_TIMED_NODES: usize = 2_000_000;
 
-/// Reads another tool's profile, kept apart by time if it says times and does not become too large by that.
+/// Reads another tool's profile. Time slices are kept apart if it has times and does not become too
+/// large.
 fn read_foreign(file: &Path, debug_dirs: &[PathBuf]) -> anyhow::Result<TreeProfile> {
     let mut options = read_options(debug_dirs);
     options.group_by.push(GroupBy::Slice);
@@ -420,7 +428,8 @@ fn read_foreign(file: &Path, debug_dirs: &[PathBuf]) -> anyhow::Result<TreeProfi
     Ok(profile)
 }
 
-/// Stacks begin with their thread, for the page to keep threads apart.
+/// Returns options under which stacks begin with their thread, so that the page can separate
+/// threads.
 fn read_options(debug_dirs: &[PathBuf]) -> ReadOptions {
     ReadOptions {
         group_by: vec![GroupBy::Thread],
@@ -429,7 +438,7 @@ fn read_options(debug_dirs: &[PathBuf]) -> ReadOptions {
     }
 }
 
-/// Searches a profile as `bottlenecks --auto` does, all threads together.
+/// Searches a profile as `bottlenecks --auto` does, with all threads merged.
 fn search_profile(name: &str, profile: &TreeProfile) -> anyhow::Result<Value> {
     let threads = Regex::new(r"^\[(thread|slice)\]$")?;
     let tree = profile.tree.clone().with_only(profile.default_value);
@@ -446,10 +455,11 @@ fn search_profile(name: &str, profile: &TreeProfile) -> anyhow::Result<Value> {
         Ok(forest) => {
             auto::search_causes(&forest, &auto::Options::default())?.as_findings(&forest, &next)
         }
-        // A profile without any cost has no findings; the page says that it is empty.
+        // A profile without any cost has no findings. The page says that it is empty.
         Err(_) => Vec::new(),
     };
-    // Of one profile the search knows no interval: what it counts is a sample.
+    // A search of one profile gives no interval. Its counts are a sample, so the sampling error
+    // applies.
     if value.unit == "samples" {
         let samples = tree.total(0) as f64;
         for finding in &mut findings {

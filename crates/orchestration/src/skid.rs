@@ -1,4 +1,4 @@
-//! Skid of samples on this machine: measured once, and cached.
+//! Skid of samples on this machine. It is measured once and cached.
 
 use crate::cache::cache_directory;
 use profile::Host;
@@ -11,7 +11,7 @@ use whole_file::write_whole_file;
 /// Cached measurements, by processor, kernel and event.
 type Known = BTreeMap<String, Skid>;
 
-/// Returns the skid of an event's samples on this machine; `None` if it cannot be measured.
+/// Returns the skid of an event's samples on this machine. `None` if it cannot be measured.
 pub fn of_this_machine(host: &Host, event: &str) -> Option<Skid> {
     let processor = host.cpu_id.as_ref()?;
     let key = format!("{processor} {} {event}", host.kernel);
@@ -27,7 +27,7 @@ pub fn of_this_machine(host: &Host, event: &str) -> Option<Skid> {
     let skid = measure_skid(&spec).ok()?;
     known.insert(key, skid.clone());
     if let Some(file) = file {
-        // Without a place for the cache, it is measured again the next time.
+        // Without a cache file, the next use measures again.
         let _ = keep_skids(&known, &file);
     }
     Some(skid)
@@ -38,7 +38,8 @@ fn keep_skids(known: &Known, file: &Path) -> std::io::Result<()> {
     write_whole_file(file, &serde_json::to_vec_pretty(known)?)
 }
 
-/// Returns the skid of an event's samples on the machine of a recording, if it is this one.
+/// Returns the skid of an event's samples on the machine of a recording. `None` if that is another
+/// machine.
 pub fn of_recording(host: &Host, event: &str) -> Option<Skid> {
     let here = sampler::read_host();
     let same = here.name == host.name && here.kernel == host.kernel && here.cpu_id == host.cpu_id;

@@ -1,5 +1,5 @@
-//! The standard streams of a repeated command: each run reads the same input, and only one of them
-//! writes where the user wants the output.
+//! Standard streams of a repeated command. Each run reads the same input, and only one run writes
+//! to the user's output.
 
 use anyhow::Context;
 use rustix::fs::{FileType, SeekFrom, fstat, seek};
@@ -11,7 +11,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Release};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Number of bytes passed on at a time.
+/// Number of bytes that are copied at a time.
 const CHUNK: usize = 1 << 16;
 
 /// The standard streams that a repeated command inherits.
@@ -21,10 +21,10 @@ pub struct RepeatedStreams {
     errors: Option<OwnedFd>,
 }
 
-/// The silenced streams of a run.
+/// Selection of the streams that are silenced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Silenced {
-    /// Streams that keep or pass on their data; a terminal only shows it.
+    /// Streams that store or pass on data. Terminals are left out.
     Kept,
     /// All streams.
     All,
@@ -32,21 +32,21 @@ pub enum Silenced {
 
 /// The source of the input.
 enum Input {
-    /// Not rewound: a terminal, or a source that anybody can read again.
+    /// A source that is not rewound: a terminal, or one that can be read repeatedly.
     Shared,
-    /// A file, with the position where the command starts to read.
+    /// A file, with the position at which the command starts to read.
     File(u64),
-    /// A pipe, whose data are kept.
+    /// A pipe, whose data are stored.
     Pipe(Arc<KeptInput>),
-    /// Not available: data from a pipe cannot be read again.
+    /// A pipe whose data are not stored, and so cannot be read again.
     Gone,
 }
 
 impl RepeatedStreams {
-    /// Begins the first run.
+    /// Prepares the streams for the first run.
     ///
     /// # Errors
-    /// If no temporary file can be made for data from a pipe.
+    /// If no temporary file can be created for the data of a pipe.
     pub fn keep_input() -> anyhow::Result<Self> {
         Self::with_pipes(|| {
             let kept = KeptInput::new(io::stdin().as_fd())
@@ -57,10 +57,11 @@ impl RepeatedStreams {
         })
     }
 
-    /// Begins the first run without keeping a pipe's data, which then cannot be read again.
+    /// Prepares the streams for the first run, without storing a pipe's data. Such data cannot be
+    /// read again.
     ///
     /// # Errors
-    /// If the position of a file is unknown.
+    /// If the position in a file is unknown.
     pub fn begin_without_pipes() -> anyhow::Result<Self> {
         Self::with_pipes(|| Ok(Input::Gone))
     }
@@ -82,7 +83,7 @@ impl RepeatedStreams {
     /// Discards the output of runs from now on.
     ///
     /// # Errors
-    /// If no pipe can be made.
+    /// If no pipe can be created.
     pub fn silence_output(&mut self, which: Silenced) -> anyhow::Result<()> {
         let goes = |stream: BorrowedFd<'_>| which == Silenced::All || is_written_to(stream);
         if goes(io::stdout().as_fd()) {
@@ -95,10 +96,10 @@ impl RepeatedStreams {
         Ok(())
     }
 
-    /// Discards the standard output of runs from now on; errors are shown.
+    /// Discards the standard output of runs from now on. Standard error stays.
     ///
     /// # Errors
-    /// If no pipe can be made.
+    /// If no pipe can be created.
     pub fn silence_stdout(&mut self) -> anyhow::Result<()> {
         if self.output.is_none() {
             self.output = Some(io::stdout().as_fd().try_clone_to_owned()?);
@@ -119,10 +120,10 @@ impl RepeatedStreams {
         Ok(())
     }
 
-    /// Ends a run; the next run of the command reads the same input as the first.
+    /// Rewinds the input after a run, so that the next run reads the same input.
     ///
     /// # Errors
-    /// If the input could not be kept.
+    /// If the input could not be stored.
     pub fn rewind_input(&mut self) -> anyhow::Result<()> {
         match &self.input {
             Input::Shared => {}
@@ -141,9 +142,9 @@ impl RepeatedStreams {
         Ok(())
     }
 
-    /// Shows the output of runs, and vitalfew's messages, again.
+    /// Restores the output of runs, and of our own messages.
     pub fn restore_output(&mut self) {
-        // A failure cannot be reported: errors go to this stream.
+        // A failure cannot be reported, because errors go to this stream.
         if let Some(output) = self.output.take() {
             let _ = dup2_stdout(output);
         }
@@ -164,13 +165,14 @@ fn file_type(stream: BorrowedFd<'_>) -> Option<FileType> {
     Some(FileType::from_raw_mode(status.st_mode))
 }
 
-/// Returns whether a stream keeps its data, or passes it on: a terminal shows both runs.
+/// Returns whether a stream stores or passes on its data. A terminal only shows them.
 fn is_written_to(stream: BorrowedFd<'_>) -> bool {
     let kinds = [FileType::RegularFile, FileType::Fifo, FileType::Socket];
     file_type(stream).is_some_and(|kind| kinds.contains(&kind))
 }
 
-/// Returns a pipe whose data are discarded: commands with /dev/null as output do less work.
+/// Returns a pipe whose data are discarded. It replaces /dev/null, because commands do less work
+/// with that as output.
 fn draining_pipe() -> io::Result<OwnedFd> {
     let (mut read, write) = pipe()?;
     let swallow = move || {
@@ -181,13 +183,13 @@ fn draining_pipe() -> io::Result<OwnedFd> {
     Ok(write.into())
 }
 
-/// Data read from a pipe so far, in an unnamed file. No more is read than a command asks for,
-/// except for a chunk.
+/// Data read from a pipe so far, stored in an unnamed file. At most a chunk more is read than a
+/// command asks for.
 struct KeptInput {
     source: OwnedFd,
     file: File,
     length: AtomicU64,
-    /// The holder may read the source; the result of its end.
+    /// Result of the source's end. The holder of the lock may read the source.
     end: Mutex<Option<io::Result<()>>>,
 }
 
@@ -201,12 +203,12 @@ impl KeptInput {
         })
     }
 
-    /// Reads at a position, which is at most the length of the data so far. 0: the end.
+    /// Reads at a position, which is at most the stored length. Returns 0 at the end of the input.
     fn read(&self, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
         while self.length.load(Acquire) == at {
             let mut end = self.end.lock().unwrap_or_else(PoisonError::into_inner);
             if self.length.load(Acquire) > at {
-                break; // another run has read it meanwhile
+                break; // another run has read the data meanwhile
             }
             if end.is_some() {
                 return Ok(0);
@@ -220,7 +222,7 @@ impl KeptInput {
         self.file.read_at(buffer, at)
     }
 
-    /// Appends the next data; returns false at the end.
+    /// Appends the next data. Returns false at the end of the input.
     fn append(&self, at: u64, buffer: &mut [u8]) -> io::Result<bool> {
         let n = loop {
             match rustix::io::read(&self.source, &mut *buffer) {
@@ -234,9 +236,9 @@ impl KeptInput {
         Ok(n > 0)
     }
 
-    /// Returns the error that prevented keeping all input.
+    /// Returns the error that prevented storing all input.
     fn keeping_error(&self) -> Option<io::Error> {
-        // A thread that waits for the source holds the lock, and has not failed.
+        // A thread that waits for the source holds the lock. It has not failed.
         let mut end = self.end.try_lock().ok()?;
         match end.take() {
             Some(Err(error)) => Some(error),
@@ -248,14 +250,14 @@ impl KeptInput {
     }
 }
 
-/// Returns a pipe that yields all input from the start.
+/// Returns a pipe that delivers all input from the start.
 fn input_pipe(kept: Arc<KeptInput>) -> io::Result<OwnedFd> {
     let (read, write) = pipe()?;
     std::thread::Builder::new().spawn(move || pour_input(&kept, write))?;
     Ok(read.into())
 }
 
-/// Writes until the end, or until the reader closes the pipe.
+/// Writes the input until its end, or until the reader closes the pipe.
 fn pour_input(kept: &KeptInput, mut to: PipeWriter) {
     let mut buffer = vec![0; CHUNK];
     let mut at = 0;
@@ -271,8 +273,8 @@ fn pour_input(kept: &KeptInput, mut to: PipeWriter) {
 mod tests {
     use super::*;
 
-    /// Two runs read the same, though the first one stops early, and no more is taken from the
-    /// source than they read.
+    /// Two runs read the same input, although the first one stops early. No more is taken from the
+    /// source than the runs read.
     #[test]
     fn input_is_there_twice() {
         let (source, mut write) = pipe().unwrap();

@@ -1,4 +1,4 @@
-//! Traces of what threads cost each other: what is worth tracing, and keeping it.
+//! Tracing of the time that threads cost each other: selection of functions, and storage of traces.
 
 use crate::trace_limits::{USUAL_LIMIT_MIB, USUAL_OVERHEAD, USUAL_ROOM_MIB};
 use analysis::interference::Analyser;
@@ -17,15 +17,15 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use store::{StoredResult, TraceWriter};
 use symbols::Detail;
 
-/// A function takes at least this part of the time to be worth tracing.
+/// Least part of the CPU time that makes a function worth tracing.
 const SHARE: f64 = 0.01;
 
-/// Traces the functions that a recording of the same program has found hot, keeps the result where
-/// `interference report` finds it, and says nothing. Returns also the path of the result, and the
-/// command if it still runs. `attach` is a process that runs already, in place of the command.
+/// Traces the functions that are hot in a recording of the same program. Stores the result for
+/// `interference report`, and prints nothing. Returns the path of the result, the result, and the
+/// command if it still runs. `attach` is a running process instead of the command.
 ///
 /// # Errors
-/// If the program cannot be traced, or the result cannot be kept.
+/// If the program cannot be traced, or the result cannot be stored.
 pub(crate) fn trace_recorded(
     command: &[OsString],
     attach: Option<u32>,
@@ -50,7 +50,7 @@ pub(crate) fn trace_recorded(
     Ok((path, result, traced.running))
 }
 
-/// Returns the options of a trace where nothing is said, of the known functions alone.
+/// Returns the default options of a trace, which selects only the known functions.
 pub fn usual_trace(command: Vec<OsString>, attach: Option<u32>, runtime: PathBuf) -> TraceOptions {
     TraceOptions {
         command,
@@ -65,18 +65,18 @@ pub fn usual_trace(command: Vec<OsString>, attach: Option<u32>, runtime: PathBuf
     }
 }
 
-/// Returns the functions that are traced wherever they are: what they wait for is known.
+/// Returns patterns for the functions that are always traced: their kind of wait is known.
 pub fn known_patterns() -> Vec<FunctionPattern> {
     let names = known_functions().flat_map(|(_, names)| *names);
     let exact = names.filter(|name| !name.contains('*'));
     exact.map(|name| FunctionPattern::parse(name)).collect()
 }
 
-/// Returns the functions that take more than a hundredth of a recording's CPU time, the hottest
+/// Returns the functions that take at least a hundredth of a recording's CPU time, the hottest
 /// first.
 pub fn hot_functions(recording: &Recording) -> Vec<FunctionPattern> {
     let leaves = || {
-        // Waits are events of their own, in nanoseconds.
+        // Event 0 has the time samples. Waits are other events, in nanoseconds.
         let samples = recording.samples.iter();
         samples.filter(|sample| sample.event.0 == 0).map(|sample| {
             let location = recording.stacks.frame(sample.stack).location;
@@ -101,8 +101,9 @@ pub fn hot_functions(recording: &Recording) -> Vec<FunctionPattern> {
             .table
             .get(location)
             .and_then(|known| known.procedure.as_ref());
-        // A stub of the procedure linkage table is no function of the image: whom it leads to is found by itself.
-        // A place in a stripped image may be a part that is jumped to.
+        // A stub of the procedure linkage table is no function of the image. Its target has samples
+        // of its own. An unnamed place in a stripped image may be a part of a function that is
+        // reached by a jump.
         let is_function =
             |name: &str| !name.ends_with("@plt") && !name.starts_with(UNNAMED_PROCEDURE);
         let known = known.filter(|procedure| is_function(&procedure.name));
@@ -124,20 +125,21 @@ pub fn hot_functions(recording: &Recording) -> Vec<FunctionPattern> {
         .collect()
 }
 
-/// Keeper of a trace: it analyses the items as they come, and stores them.
+/// Keeper of a trace: analyses the items as they arrive, and stores them.
 pub struct TraceKeeper {
     analyser: Analyser,
     writer: Option<TraceWriter>,
     result: PathBuf,
     limit: u64,
-    /// Reason that there is no trace.
+    /// Reason why the trace is not stored.
     failed: Option<String>,
     blocks: usize,
 }
 
 impl TraceKeeper {
-    /// Begins a trace in a file, or in a new one of a database (`None`: the usual one). Only the
-    /// result is kept of a trace larger than `limit_mib`; without a limit, of every trace.
+    /// Creates a trace in a file, or in a new file of a database (`None` is the default one). Only
+    /// the result is stored of a trace larger than `limit_mib`. Without a limit, only the result of
+    /// any trace is stored.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -164,7 +166,7 @@ impl TraceKeeper {
         })
     }
 
-    /// Takes what was traced.
+    /// Analyses and stores a batch.
     pub fn take(&mut self, blocks: &[TracedBlock], batch: &TraceBatch) {
         if blocks.len() != self.blocks {
             self.blocks = blocks.len();
@@ -185,10 +187,10 @@ impl TraceKeeper {
         }
     }
 
-    /// Stores the trace, or the result without one. Returns the path and the result.
+    /// Stores the trace, or only the result. Returns the path and the result.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// If the file cannot be written.
     pub fn finish(self, head: &TraceHead) -> anyhow::Result<(PathBuf, Interference)> {
         let mut head = head.clone();
         head.warnings.extend(self.failed);
