@@ -1,11 +1,12 @@
-//! Locks that threads hold: of the one whose critical sections are sped up together, and how many of all.
+//! Counts of held locks: holds of the lock whose critical sections are sped up, and holds of all
+//! locks.
 
 use crate::thread;
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::Ordering::Relaxed;
 
-/// Counts a lock that this thread has acquired, if the result says so: 0, or that the former owner
-/// died.
+/// Counts a lock that this thread has acquired, according to the result of the call: 0, or that the
+/// former owner died.
 pub fn taken(lock: *const c_void, result: c_int) {
     if result == 0 || result == libc::EOWNERDEAD {
         #[cfg(target_arch = "x86_64")]
@@ -14,25 +15,26 @@ pub fn taken(lock: *const c_void, result: c_int) {
     }
 }
 
-/// Stops counting a lock, which this thread is about to release.
+/// Ends the count of a lock that this thread is about to release.
 pub fn released(lock: *const c_void) {
     // The thread may have acquired the lock before it was watched.
     count_holds(lock, |holds| holds.saturating_sub(1));
 }
 
-/// Handles that this thread is about to take a lock, or to wait for one.
+/// Runs before this thread takes a lock, or waits for one. The controller may hold it here.
 pub fn before_taking() {
     #[cfg(target_arch = "x86_64")]
     crate::trace::hold::stand_if_held();
 }
 
-/// Handles that this thread has given a lock back.
+/// Runs after this thread has released a lock.
 pub fn given_back() {
     waits_without();
     before_taking();
 }
 
-/// Handles that this thread is about to wait without a lock, which it still has: it must not be held here.
+/// Runs before this thread waits without a lock that it still owns. The thread must not be held
+/// here.
 pub fn waits_without() {
     #[cfg(target_arch = "x86_64")]
     crate::trace::hold::lock_given_back();

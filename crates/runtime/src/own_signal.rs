@@ -1,9 +1,9 @@
-//! The signal by which threads are sampled, or held.
+//! The signal that samples or holds threads.
 
 use crate::sys;
 use crate::thread_event::SIGNAL;
 
-/// Makes the signal ours, for the handler at this address. Returns the program's former action.
+/// Installs `handler` for the signal. Returns the program's former action.
 pub fn take_signal(handler: usize) -> libc::sigaction {
     // SAFETY: an action of zeros is one; all other signals wait while we are in the handler, so that
     // none of the program's own handlers can leave ours by a long jump. So do the C library's own, which
@@ -19,7 +19,8 @@ pub fn take_signal(handler: usize) -> libc::sigaction {
     }
 }
 
-/// Has this thread not block the sampling signal. Returns whether it did: who started the program may block all signals.
+/// Unblocks the signal in this thread. Returns whether it was blocked: the process that started the
+/// program may have blocked all signals.
 pub fn unblock_signal() -> bool {
     let bit = 1u64 << (SIGNAL - 1);
     let mut before = 0u64;

@@ -1,7 +1,8 @@
-//! Counts of a thread's calls of each block, and the choice of calls to record.
+//! Counts of a thread's calls by block, and the choice of calls to record.
 //!
-//! The code in front of a block counts down. It records the call at which the count is 0, and asks at the next one. What
-//! it counts lies in memory that the controller can read, so that the number of calls is exact however the program ends.
+//! The trampoline of a block counts down. It records the call at which the count is 0, and asks the
+//! runtime at the next call. The counts lie in memory that the controller can read. So the number
+//! of calls is exact however the program ends.
 
 use super::segment;
 use super::shared::ticks;
@@ -13,18 +14,18 @@ use runtime_abi::trace::{
     STACK_PERIOD, record,
 };
 
-/// Value in place of a call page's index: there is none.
+/// Value instead of a call page's index if there is no page.
 const NO_PAGE: u16 = u16::MAX;
-/// Bytes of [`CallPage::left`], which are mapped into a thread's counts.
+/// Size of [`CallPage::left`] in bytes. This part is mapped over a thread's counts.
 const LEFT: usize = PAGE_BLOCKS * 4;
-/// The value of a count that asks the runtime: -1.
+/// Value of a count at which the trampoline asks the runtime: -1.
 const ASKS: u32 = u32::MAX;
 
-/// The decision about a call that asks.
+/// Decision about a call at which the trampoline asks.
 pub struct Turn {
     /// True if the call is recorded.
     pub recorded: bool,
-    /// True if its stack is taken, also if the call is not recorded.
+    /// True if the call's stack is recorded. That may be so even if the call is not recorded.
     pub stack: bool,
 }
 
@@ -33,14 +34,14 @@ fn counter_address(memory: &Memory, index: u16) -> usize {
     core::ptr::from_ref(memory) as usize + offset
 }
 
-/// A thread's count of a block.
+/// Returns a thread's count of a block.
 fn calls_left(local: &Local, block: u32) -> &AtomicU32 {
     let at = core::ptr::from_ref(local) as usize + COUNTS + block as usize % BLOCKS * 4;
     // SAFETY: one of the counts behind the thread's own, which stay as long as it.
     unsafe { &*(at as *const AtomicU32) }
 }
 
-/// Counts a call of a block that no code of the controller stands in front of. Whether it is recorded.
+/// Counts a call of a block without a trampoline. Returns whether the call is recorded.
 pub fn count_call(memory: &Memory, local: &mut Local, block: u32) -> bool {
     let Some(limit) = memory.periods.get(block as usize) else {
         return false;
@@ -55,8 +56,9 @@ pub fn count_call(memory: &Memory, local: &mut Local, block: u32) -> bool {
     limit == 0 || now == 0
 }
 
-/// Decides about a call that asks, and how many of the next do not. Where not all calls are recorded, that is the call
-/// after a recorded one, a thread's first one, and one that meets a new period.
+/// Decides about a call that asks, and sets the number of following calls that do not ask. If not
+/// all calls are recorded, three kinds of calls ask: the call after a recorded one, a thread's
+/// first call, and the first call after a change of the period.
 pub fn decide_turn(memory: &Memory, local: &mut Local, block: u32) -> Turn {
     let limit = memory.periods.get(block as usize);
     let period = (limit.map_or(0, |limit| limit.load(Relaxed)) / 2).max(1);
@@ -65,7 +67,7 @@ pub fn decide_turn(memory: &Memory, local: &mut Local, block: u32) -> Turn {
     let (recorded, next) = match (period, same) {
         (1, _) => (true, STACK_PERIOD - 1),
         (_, true) => after(random_distance(period), period),
-        // A thread's first call is no likelier than others.
+        // A thread's first call is as likely to be recorded as any other.
         (_, false) => after(random_below(period) + 1, period),
     };
     set_calls_left(local, block, next, counted);
@@ -73,18 +75,19 @@ pub fn decide_turn(memory: &Memory, local: &mut Local, block: u32) -> Turn {
         counted.period.store(period, Relaxed);
     }
     record_period(memory, local, block, period, counted);
-    // As often a stack whatever the period.
+    // Stacks are recorded at the same rate whatever the period.
     let stack = period <= 1 || random_below(STACK_PERIOD) < period;
     Turn { recorded, stack }
 }
 
-/// Lets a block's next calls pass: nothing is recorded any more. Each would ask again else, which takes longer than many functions.
+/// Lets the following calls of a block pass without asking, because nothing is recorded any more.
+/// Asking takes longer than many functions.
 pub fn let_calls_pass(memory: &Memory, local: &mut Local, block: u32) {
     let counted = call_count(memory, local, block);
     set_calls_left(local, block, i32::MAX as u32, counted);
 }
 
-/// Sets how many calls do not ask. That is no change of how many there were.
+/// Sets the number of calls that do not ask. The count of past calls stays the same.
 fn set_calls_left(local: &Local, block: u32, next: u32, counted: Option<&CallCount>) {
     let left = calls_left(local, block);
     let change = i64::from(next).wrapping_sub(i64::from(left.load(Relaxed) as i32));
@@ -95,9 +98,10 @@ fn set_calls_left(local: &Local, block: u32, next: u32, counted: Option<&CallCou
     }
 }
 
-/// Returns whether the call that asks is recorded if that is the `nth` call from here on, and how many calls later
-/// the next recorded one comes. That one does not ask: asking takes longer than many functions, and a call that asks
-/// would hold a lock for so long.
+/// Returns the decision for a call that asks, if the `nth` call from here on is recorded: whether
+/// this call is recorded, and the number of calls until the next recorded one. That call does not
+/// ask. Asking takes longer than many functions, and a lock function would hold its lock for
+/// longer.
 fn after(nth: u32, period: u32) -> (bool, u32) {
     match nth {
         1 => (true, random_distance(period)),
@@ -105,12 +109,13 @@ fn after(nth: u32, period: u32) -> (bool, u32) {
     }
 }
 
-/// Calls from one that is recorded to the next. Evenly spaced ones would always meet the same of calls that take turns.
+/// Returns a random number of calls from one recorded call to the next. With a constant distance,
+/// alternating calls would be sampled unequally.
 fn random_distance(period: u32) -> u32 {
     period - period / 2 + random_below(period + 1 - period % 2)
 }
 
-/// Writes down the period, if the thread's records do not say it yet.
+/// Writes a record of the period, if the thread's records do not have it yet.
 fn record_period(
     memory: &Memory,
     local: &mut Local,
@@ -130,15 +135,15 @@ fn record_period(
     segment::go_on(memory, local);
 }
 
-/// An even choice of a number below a limit.
+/// Returns a uniformly distributed number below a limit.
 fn random_below(limit: u32) -> u32 {
-    // The counter may go in steps; the high bits of the product have all of them in them.
+    // The counter may advance in steps. The high bits of the product depend on all of its bits.
     let mixed = ticks().wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mixed = (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 32;
     ((mixed * u64::from(limit)) >> 32) as u32
 }
 
-/// Returns the count of a block's calls; `None` if only the thread itself counts them.
+/// Returns the shared count of a block's calls. `None` if only the thread itself counts them.
 fn call_count<'a>(memory: &'a Memory, local: &mut Local, block: u32) -> Option<&'a CallCount> {
     let part = block as usize / PAGE_BLOCKS;
     let known = local.call_pages.get(part).copied()?;
@@ -152,7 +157,8 @@ fn call_count<'a>(memory: &'a Memory, local: &mut Local, block: u32) -> Option<&
     page.blocks.get(block as usize % PAGE_BLOCKS)
 }
 
-/// Maps a call page to where the thread counts its calls of this block and those beside it, of which it has called none before.
+/// Maps a call page over the thread's counts of this block and its neighbours. The thread has not
+/// called any of these before.
 #[cold]
 fn add_page(memory: &Memory, local: &mut Local, block: u32) -> Option<u16> {
     let part = block as usize / PAGE_BLOCKS;
@@ -180,7 +186,7 @@ fn add_page(memory: &Memory, local: &mut Local, block: u32) -> Option<u16> {
         return None;
     };
     *own = number + 1;
-    // The call that asks was counted in the page that was there before.
+    // The call that asks was counted in the page that was replaced.
     calls_left(local, block).store(ASKS, Relaxed);
     if let Some(known) = memory.call_page_part.get(index as usize) {
         known.store(part as u32, Relaxed);
@@ -192,7 +198,8 @@ fn add_page(memory: &Memory, local: &mut Local, block: u32) -> Option<u16> {
     Some(number)
 }
 
-/// Counts from the start again, in memory of the thread's own: its pages are the controller's now, or another process's.
+/// Resets the counts, in memory of the thread's own. The former pages belong to the controller now,
+/// or to another process.
 pub fn reset_counts(local: &mut Local) {
     local.call_pages = [0; BLOCKS / PAGE_BLOCKS];
     let from = core::ptr::from_ref(local) as usize + COUNTS;
@@ -210,7 +217,7 @@ mod tests {
     use crate::trace::pointer::{BUSY, replace};
     use crate::trace::shared::map_memory;
 
-    /// Returns how many calls of a block the controller reads.
+    /// Returns the number of calls of a block that the controller would read.
     fn calls_seen(memory: &Memory, local: &Local, block: u32) -> u64 {
         let page = local.call_pages[block as usize / PAGE_BLOCKS] - 1;
         // SAFETY: a call page of the memory.
@@ -231,7 +238,7 @@ mod tests {
         };
         assert_eq!(record_calls(local, 5, 1000), 1000);
         assert_eq!(calls_seen(memory, local, 5), 1000);
-        // The memory has halves: one in ten.
+        // The shared memory has twice the period. The period here is ten.
         let block = 3 * PAGE_BLOCKS as u32 + 1;
         memory.periods[block as usize].store(20, Relaxed);
         let recorded = record_calls(local, block, 10_000);
@@ -239,7 +246,7 @@ mod tests {
         assert_eq!(calls_seen(memory, local, block), 10_000);
         let_calls_pass(memory, local, block);
         assert_eq!(calls_seen(memory, local, block), 10_000);
-        // Another period is no change of the count.
+        // A change of the period does not change the count of calls.
         memory.periods[5].store(200, Relaxed);
         record_calls(local, 5, 500);
         assert_eq!(calls_seen(memory, local, 5), 1500);

@@ -1,9 +1,9 @@
-//! The frames of executions that have not ended.
+//! Frames of executions that have not ended.
 //!
-//! The controller's code takes the last frame of a thread and gives it back. That is right as long as executions end in
-//! the reverse order of their beginnings. Coroutines, copied stacks and long jumps break that: then a frame stays where
-//! it is until all frames behind it have ended, and is never given to another execution before, because it holds
-//! the address to which its function returns.
+//! A trampoline takes the frame after the thread's last one, and releases it at its return. That is
+//! right if executions end in the reverse order of their begins. Coroutines, copied stacks and long
+//! jumps break that order. A frame then stays in place until all later frames have ended. It must
+//! not be given to another execution before, because it has the return address of its function.
 
 use super::pointer::{BUSY, replace};
 use super::shared::shared_memory;
@@ -12,18 +12,20 @@ use core::ffi::c_void;
 use core::sync::atomic::Ordering::Relaxed;
 use runtime_abi::trace::{ENDED, Frame, Local, Memory};
 
-/// Returns whether a frame is of a block that was marked in the source: nothing returns through it.
+/// Returns whether a frame belongs to a block that is marked in the source. No function returns
+/// through such a frame.
 pub fn is_marked(frame: &Frame) -> bool {
     frame.return_address == 0
 }
 
-/// Returns whether an execution that ends is the last one of its thread; then its frame is the last one from now on.
+/// Returns whether an ending execution is the thread's last one. If so, its frame becomes the last
+/// one.
 pub fn is_last(memory: &Memory, local: &mut Local, ended: &mut Frame) -> bool {
     let own = &raw const *local as u64;
     let at = &raw const *ended as u64;
     if ended.local == own {
         let behind = at + size_of::<Frame>() as u64;
-        // What was marked in the function and not left, has ended with it.
+        // Marked blocks that were entered in the function and not left have ended with it.
         let over = |frame: &Frame| frame.block == ENDED || is_marked(frame);
         if first_with(local, behind, over) == behind {
             local.top = behind;
@@ -34,7 +36,7 @@ pub fn is_last(memory: &Memory, local: &mut Local, ended: &mut Frame) -> bool {
     false
 }
 
-/// Takes back the last frames that are over; false: there is none.
+/// Releases the ended frames at the end. Returns false if there are none.
 pub fn reclaim_ended(local: &mut Local) -> bool {
     let first = first_with(local, local.base, |frame| frame.block == ENDED);
     let some = first < local.top;
@@ -42,7 +44,8 @@ pub fn reclaim_ended(local: &mut Local) -> bool {
     some
 }
 
-/// The first frame, not before `lowest`, from which on all are so.
+/// Returns the address of the first frame, not below `lowest`, from which on `is_so` holds for all
+/// frames.
 fn first_with(local: &Local, lowest: u64, is_so: impl Fn(&Frame) -> bool) -> u64 {
     let mut at = local.top;
     while at > lowest {
@@ -56,8 +59,9 @@ fn first_with(local: &Local, lowest: u64, is_so: impl Fn(&Frame) -> bool) -> u64
     at
 }
 
-/// Before a long jump within the thread's stack: what it leaves has ended. A jump away from the stack's end
-/// switches coroutines that live on one stack, and the thread is not traced from then on.
+/// Handles a long jump on the thread's stack: the executions that it leaves have ended. A jump
+/// deeper into the stack switches between coroutines on one stack. The thread is then no longer
+/// traced.
 ///
 /// # Safety
 /// `environment` is a `jmp_buf` of the C library.
@@ -81,7 +85,8 @@ pub unsafe fn before_jump(environment: *const c_void) {
             return;
         }
         if is_own_stack(local, stack) {
-            // A marked block that is left in front of a function that is not, stays: it has no stack.
+            // A marked block that precedes an unfinished function stays. Its stack position is
+            // unknown.
             let dead = |frame: &Frame| frame.block == ENDED || frame.stack <= stack;
             let left = |frame: &Frame| dead(frame) || is_marked(frame);
             let mut first = first_with(local, local.base, left);
@@ -98,20 +103,22 @@ pub unsafe fn before_jump(environment: *const c_void) {
     replace(own);
 }
 
-/// Traces nothing in this thread from now on; executions that have begun end as they would.
+/// Ends tracing in this thread. Executions that have begun still end as usual.
 pub fn let_go() {
     if shared_memory().is_some() {
         replace(BUSY);
     }
 }
 
-/// Returns whether an address lies on the thread's own stack, and not on a coroutine's or a signal handler's.
+/// Returns whether an address lies on the thread's own stack, not on the stack of a coroutine or a
+/// signal handler.
 pub fn is_own_stack(local: &Local, address: u64) -> bool {
     address.wrapping_sub(local.stack_low) < local.stack_size
 }
 
-/// The lowest address of this thread's stack, and its size. The C library keeps what it knows of a thread (to which the
-/// thread pointer leads) at the end of its stack. Asking it for more would allocate.
+/// Returns the lowest address and the size of this thread's stack. The C library stores the
+/// thread's descriptor, which the thread pointer addresses, at the end of the stack. Asking the C
+/// library for more would allocate memory.
 pub fn own_stack(main: (u64, u64), size: u64) -> (u64, u64) {
     if sys::thread_id() == sys::process_id() {
         return main;
@@ -128,7 +135,8 @@ pub fn own_stack(main: (u64, u64), size: u64) -> (u64, u64) {
 mod tests {
     use super::*;
 
-    /// A thread with frames of these blocks, of which those of `marked` are of marked blocks.
+    /// Returns a thread with frames of these blocks. The frames numbered in `marked` belong to
+    /// marked blocks.
     fn with_frames(blocks: &[u64], marked: &[usize]) -> (Box<Local>, Vec<Frame>) {
         // SAFETY: zeros are a value of both: all of them are numbers.
         let (mut local, zeroed) = unsafe {
@@ -177,7 +185,7 @@ mod tests {
             (frames_left(&local), memory.unordered.load(Relaxed)),
             (3, 1)
         );
-        // Nor does a frame of another thread's go.
+        // A frame of another thread stays, too.
         frames[2].local += 1;
         assert!(!is_last(&memory, &mut local, &mut frames[2]));
     }

@@ -1,7 +1,9 @@
-//! Holding threads: all but one stand still for a moment, so that the one shows how fast it is alone.
+//! Holding of threads: all threads but one stand still for a moment, to measure the speed of that
+//! one alone.
 //!
-//! The controller interrupts threads in user mode by [`SIGNAL`]. Who holds a lock runs on to its release. Everybody lets itself go at
-//! [`Hold::until`], so that nobody is held any longer if the controller is gone.
+//! The controller interrupts threads in user mode by [`SIGNAL`]. A thread that owns a lock runs on
+//! until it releases the lock. Each held thread continues by itself at [`Hold::until`], so that no
+//! thread is held longer if the controller dies.
 
 use super::pointer::{BUSY, current};
 use super::shared::{shared_memory, ticks};
@@ -11,10 +13,10 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use libc::SYS_futex;
 use runtime_abi::trace::{HELD, HeldThread, Hold, Local, Memory, Thread, hold};
 
-/// Time for which a held thread sleeps while it is not known yet how long it is held.
+/// Sleeping time of a held thread while the end of the hold is unknown.
 const NAP_NS: u64 = 50_000;
 
-/// Makes the signal ours. Returns the program's former action.
+/// Installs our handler of the signal. Returns the program's former action.
 pub fn take_signal(memory: &Memory) -> libc::sigaction {
     let handler = handle_interrupt as *const ();
     let before = own_signal::take_signal(handler as usize);
@@ -22,7 +24,7 @@ pub fn take_signal(memory: &Memory) -> libc::sigaction {
     before
 }
 
-/// This thread's slot.
+/// Returns this thread's slot.
 pub fn own_slot() -> Option<&'static Thread> {
     let memory = shared_memory()?;
     let own = current();
@@ -34,7 +36,7 @@ pub fn own_slot() -> Option<&'static Thread> {
     memory.threads.get(local.slot as usize)
 }
 
-/// Counts a lock that this thread has got.
+/// Counts a lock that this thread has acquired.
 pub fn lock_taken() {
     if let Some(thread) = own_slot() {
         let locks = thread.locks.load(Relaxed).saturating_add(1);
@@ -42,24 +44,24 @@ pub fn lock_taken() {
     }
 }
 
-/// No longer counts a lock, which this thread has given back.
+/// Ends the count of a lock that this thread has released.
 pub fn lock_given_back() {
     if let Some(thread) = own_slot() {
-        // It may have got it before it was traced.
+        // The thread may have acquired the lock before it was traced.
         let locks = thread.locks.load(Relaxed).saturating_sub(1);
         thread.locks.store(locks, Relaxed);
     }
 }
 
-/// Stands still if threads are held, this one holds no lock, and it is not the one that runs alone. Who waits for locks runs too shortly to
-/// be interrupted.
+/// Stands still if threads are held, this thread owns no lock, and it is not the subject. Threads
+/// that wait for locks run too briefly to be interrupted.
 pub fn stand_if_held() {
     let (Some(memory), Some(thread)) = (shared_memory(), own_slot()) else {
         return;
     };
     let hold = &memory.hold;
     let number = hold.number.load(Acquire);
-    // The thread that runs alone must not become slower.
+    // The subject must not be slowed down.
     if number == 0 || thread.tid.load(Relaxed) == hold.subject.load(Relaxed) {
         return;
     }
@@ -67,7 +69,7 @@ pub fn stand_if_held() {
     if stood || thread.locks.load(Relaxed) > 0 || sys::calls_restricted() {
         return;
     }
-    // Children of a fork share the memory, and are not held.
+    // A forked child shares the memory and has no entry. It is not held.
     if let Some(entry) = own_entry(hold) {
         stand_still(hold, entry, number);
     }
@@ -84,7 +86,7 @@ fn own_entry(hold: &Hold) -> Option<&HeldThread> {
     used.find(|thread| thread.tid.load(Relaxed) == own)
 }
 
-/// The signal handler.
+/// Handles the signal.
 unsafe extern "C" fn handle_interrupt(
     _: libc::c_int,
     _: *mut libc::siginfo_t,
@@ -109,10 +111,11 @@ unsafe extern "C" fn handle_interrupt(
     stand_still(hold, entry, number);
 }
 
-/// Returns whether a signal interrupted the allocator, unless that sleeps there until it gets a lock.
+/// Returns whether the signal interrupted the allocator. A thread that sleeps there for a lock does
+/// not count.
 ///
 /// # Safety
-/// What the kernel hands a handler.
+/// `context` is the pointer that the kernel hands to a handler.
 unsafe fn is_in_allocator(hold: &Hold, context: *const libc::ucontext_t) -> bool {
     // SAFETY: see the caller.
     let registers = unsafe { &(*context).uc_mcontext.gregs };
@@ -122,7 +125,7 @@ unsafe fn is_in_allocator(hold: &Hold, context: *const libc::ucontext_t) -> bool
     (start.load(Relaxed)..end.load(Relaxed)).contains(&pc) && !waits
 }
 
-/// Stands still for as long as the hold lasts.
+/// Stands still until the hold ends.
 fn stand_still(hold: &Hold, entry: &HeldThread, number: u32) {
     if let Some(slot) = own_slot() {
         slot.stood.store(number, Relaxed);

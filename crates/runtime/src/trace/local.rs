@@ -1,4 +1,4 @@
-//! A thread's own tracing state, and the way to find it.
+//! Tracing state of a thread.
 
 use super::pointer::{BUSY, replace};
 use super::shared::{shared_memory, ticks, wake_controller};
@@ -12,23 +12,23 @@ use runtime_abi::trace::{BLOCKS, COUNTS, FRAMES, Frame, Local, Memory, RECORD, S
 const COUNTS_LENGTH: usize = BLOCKS * 4;
 const FRAMES_OFFSET: usize = (COUNTS + COUNTS_LENGTH).next_multiple_of(4096);
 const SPILL_OFFSET: usize = FRAMES_OFFSET + FRAMES * size_of::<Frame>();
-/// Bytes of a [`Local`] with all that lies behind it.
+/// Size of a [`Local`] in bytes, with the counts, frames and spill area after it.
 pub const LENGTH: usize = SPILL_OFFSET + 2 * SPARE * RECORD;
-/// Frames that stay free for signal handlers.
+/// Number of frames that stay free for signal handlers.
 const RESERVE: usize = 16;
 
 static EXIT_KEY: AtomicU32 = AtomicU32::new(u32::MAX);
 
-/// The main thread's stack: its lowest address and its size.
+/// Lowest address and size of the main thread's stack.
 static MAIN_STACK: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 
-/// Installs what the threads to come need.
+/// Prepares the tracing of new threads.
 pub fn prepare_threads(main_stack: (u64, u64)) {
     let [low, size] = &MAIN_STACK;
     low.store(main_stack.0, Relaxed);
     size.store(main_stack.1, Relaxed);
     if EXIT_KEY.load(Relaxed) != u32::MAX {
-        // An earlier session has.
+        // An earlier session has created the key.
         return;
     }
     let mut key = 0;
@@ -41,7 +41,8 @@ pub fn prepare_threads(main_stack: (u64, u64)) {
     }
 }
 
-/// Begins to trace this thread; false, and its pointer is [`BUSY`], if that cannot be.
+/// Begins to trace this thread. If that is impossible, returns false and leaves the thread's
+/// pointer at [`BUSY`].
 pub fn begin_thread(memory: &Memory) -> bool {
     replace(BUSY);
     let access = (libc::PROT_READ | libc::PROT_WRITE) as usize;
@@ -80,7 +81,7 @@ pub fn begin_thread(memory: &Memory) -> bool {
     true
 }
 
-/// Gives the thread a slot and a segment.
+/// Gives a slot and a segment to the thread.
 fn enroll_thread(memory: &Memory, local: &mut Local, slot: u32) {
     local.slot = u64::from(slot);
     local.pid = u64::from(sys::process_id());
@@ -120,11 +121,11 @@ fn store_name(thread: &runtime_abi::trace::Thread) {
     }
 }
 
-/// Ends the tracing of a thread, however it ends.
+/// Ends the tracing of a thread, whatever the reason for the thread's end.
 unsafe extern "C" fn thread_ends(local: *mut c_void) {
     let own = replace(BUSY);
     if own == BUSY || own != local as usize {
-        return; // let go, or of a session that is over
+        return; // no longer traced, or state of an ended session
     }
     // SAFETY: what `begin` has set: this thread's own, which is never unmapped while it lives.
     let (Some(local), Some(memory)) = (unsafe { local.cast::<Local>().as_mut() }, shared_memory())
@@ -140,8 +141,8 @@ unsafe extern "C" fn thread_ends(local: *mut c_void) {
         thread.end.store(ticks(), Relaxed);
         thread.state.store(2, Release);
     }
-    // Frames may still be in use, of functions of the C library in which the thread ends; what is
-    // far larger is not.
+    // The frames may still be in use by functions of the C library that end the thread. The far
+    // larger rest of the state is not.
     segment::discard_records(local);
     if sys::calls_restricted() {
         wake_controller(memory);
@@ -151,7 +152,7 @@ unsafe extern "C" fn thread_ends(local: *mut c_void) {
     wake_controller(memory);
 }
 
-/// Begins anew in the child of a fork, whose frames are copies of its parent's.
+/// Restarts tracing in the child of a fork, whose frames are copies of its parent's.
 unsafe extern "C" fn child_of_fork() {
     let own = replace(BUSY);
     if own <= BUSY {

@@ -1,4 +1,4 @@
-//! Blocks that are marked in the source (section 3.1, manual instrumentation).
+//! Blocks marked in the source (section 3.1, manual instrumentation).
 
 use super::pointer::{BUSY, replace};
 use super::shared::{shared_memory, ticks};
@@ -12,10 +12,10 @@ const FREE: u32 = 0;
 const NAMING: u32 = 1;
 const USED: u32 = 2;
 
-/// The number of a marked block, from 1; 0 where nothing is traced.
+/// Returns the number of a marked block, from 1. Returns 0 if nothing is traced.
 ///
 /// # Safety
-/// The name is a string.
+/// The name is a C string or null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn vitalfew_block(name: *const c_char) -> u32 {
     let Some(memory) = shared_memory().filter(|_| !name.is_null()) else {
@@ -91,7 +91,7 @@ pub extern "C-unwind" fn vitalfew_enter(block: u32) {
     replace(own);
 }
 
-/// Leaves a block; what was entered in it and not left is forgotten.
+/// Leaves a block. Blocks that were entered in it and not left are dropped.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn vitalfew_leave(block: u32) {
     let (Some(memory), Some(block)) = (shared_memory(), block.checked_sub(1)) else {
@@ -108,7 +108,7 @@ pub extern "C-unwind" fn vitalfew_leave(block: u32) {
             // SAFETY: a frame of this thread's, between the first and the last in use.
             let frame = unsafe { &*(at as *const Frame) };
             if frame.return_address != 0 {
-                break; // a function that has not returned
+                break; // an unfinished function
             }
             if frame.block == u64::from(block) {
                 local.top = at;

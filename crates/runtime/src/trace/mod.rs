@@ -1,8 +1,9 @@
-//! Tracing: when a thread enters and leaves blocks of code (ISPOT, section 3).
+//! Tracing of the times at which threads enter and leave blocks of code (ISPOT, section 3).
 //!
-//! The controller makes code that stands in front of each traced function and writes records by
-//! itself; the runtime puts it in place ([`steps`]), and is called by it for what is rare ([`slow`]): a
-//! thread's first call, a full segment, a stack. `docs/method/interference.md` is the protocol.
+//! The controller generates a trampoline for each traced function, which writes records by itself.
+//! The runtime patches the functions ([`steps`]). The trampolines call it for rare events
+//! ([`slow`]): a thread's first call, a full segment, a stack. `docs/method/interference.md`
+//! describes the protocol.
 
 mod calls;
 pub mod frames;
@@ -24,11 +25,11 @@ use shared::{shared_memory, ticks};
 
 pub use shared::wake_controller;
 
-/// Time limit for the controller to plan.
+/// Time limit for the controller's plan.
 const PATIENCE_NS: u64 = 30_000_000_000;
 
-/// Begins to trace, before `main`, with the memory behind a descriptor; `main_stack` is the main thread's: its lowest
-/// address and its size.
+/// Begins to trace, before `main`, in the memory behind a descriptor. `main_stack` is the lowest
+/// address and the size of the main thread's stack.
 pub fn start_tracing(descriptor: usize, main_stack: (u64, u64)) {
     let access = (libc::PROT_READ | libc::PROT_WRITE) as usize;
     let flags = (libc::MAP_SHARED | libc::MAP_NORESERVE) as usize;
@@ -61,7 +62,8 @@ pub fn start_tracing(descriptor: usize, main_stack: (u64, u64)) {
     local::prepare_threads(main_stack);
     hold::take_signal(memory);
     let blocks_signal = u32::from(own_signal::unblock_signal());
-    // Registering unwind tables allocates and locks. Traced, that would begin this thread twice, and be shown as the program's.
+    // Registration of unwind tables allocates memory and takes locks. If that were traced, this
+    // thread would begin twice, and the calls would count as the program's.
     let own = replace(BUSY);
     let runs = steps::take_steps(memory);
     replace(own);
@@ -76,7 +78,7 @@ pub fn start_tracing(descriptor: usize, main_stack: (u64, u64)) {
     wake_controller(memory);
 }
 
-/// Tells the controller where things are.
+/// Publishes the addresses that the controller needs.
 pub fn publish_memory(memory: &Memory) {
     slow::publish_addresses(memory);
     let address = core::ptr::from_ref(memory) as u64;
@@ -84,7 +86,7 @@ pub fn publish_memory(memory: &Memory) {
     memory.pid.store(sys::process_id(), Relaxed);
 }
 
-/// Puts the controller's code beside that of a program that runs; no call leads there yet.
+/// Maps the controller's code into a running program. No call leads to that code yet.
 pub fn prepare_tracing(memory: &'static Memory, main_stack: (u64, u64)) {
     shared::set_memory(core::ptr::from_ref(memory).cast_mut());
     local::prepare_threads(main_stack);
@@ -98,32 +100,32 @@ pub fn has_session() -> bool {
     shared_memory().is_some()
 }
 
-/// This thread is ours, and never traced.
+/// Excludes this thread from tracing, because it is the runtime's own.
 pub fn leave_out_thread() {
     replace(BUSY);
 }
 
-/// No thread begins to be traced any more.
+/// Prevents further threads from being traced.
 pub fn end_tracing() {
     shared::set_memory(core::ptr::null_mut());
 }
 
-/// Unmaps what the controller says that nobody uses.
+/// Unmaps the memory that the controller reports as unused.
 pub fn unmap_code(memory: &Memory) {
     steps::take_steps(memory);
 }
 
-/// Lets all calls pass, for good.
+/// Lets all calls pass from now on.
 pub fn let_all_pass(memory: &'static Memory) {
     memory.state.store(state::OFF, Release);
     for period in &memory.periods {
         period.store(u32::MAX, Relaxed);
     }
-    // Those that ask find it there.
+    // Trampolines that ask find the state in this memory.
     shared::set_memory(core::ptr::from_ref(memory).cast_mut());
 }
 
-/// Notes when the process came to its end, late in `exit`.
+/// Notes the time of the process's end, late in `exit`.
 pub extern "C" fn note_exit() {
     let own = |memory: &&Memory| memory.pid.load(Relaxed) == sys::process_id();
     if let Some(memory) = shared_memory().filter(own) {

@@ -1,9 +1,9 @@
-//! A thread's pointer to its tracing state.
+//! Pointer of a thread to its tracing state.
 
 use core::arch::{asm, global_asm};
 
-// The thread's pointer to its `Local`: 0 before its first traced call, BUSY while it is not to be
-// traced.
+// A thread's pointer to its `Local`. It is 0 before the first traced call, and BUSY while the
+// thread must not be traced.
 global_asm!(
     ".section .tbss, \"awT\", %nobits",
     ".globl vitalfew_trace_local",
@@ -16,7 +16,7 @@ global_asm!(
     ".text",
 );
 
-/// Value in place of the pointer: calls are not traced.
+/// Value of the pointer while calls are not traced.
 pub const BUSY: usize = 1;
 
 /// Returns the offset of the pointer from the thread pointer, in bytes.
@@ -45,7 +45,7 @@ pub fn current() -> usize {
     unsafe { pointer().read() }
 }
 
-/// Sets the thread's pointer; the former one.
+/// Sets the thread's pointer. Returns the former value.
 pub fn replace(value: usize) -> usize {
     // SAFETY: only this thread uses the variable; its signal handlers leave it as they find it.
     unsafe { pointer().replace(value) }

@@ -1,4 +1,4 @@
-//! Segments of the shared memory, which records are written into.
+//! Segments of the shared memory, which hold the records.
 
 use super::shared::{ticks, wake_controller};
 use crate::sys;
@@ -10,7 +10,7 @@ use runtime_abi::trace::{
     state,
 };
 
-/// Address of a segment, whose index is one.
+/// Returns the address of a segment.
 fn segment_address(memory: &Memory, index: u64) -> u64 {
     let index = (index as usize).min(SEGMENTS - 1);
     core::ptr::from_ref(memory) as u64 + (SEGMENTS_OFFSET + index * SEGMENT) as u64
@@ -21,12 +21,12 @@ fn segment_head(memory: &Memory, index: u64) -> &SegmentHead {
     unsafe { &*(segment_address(memory, index) as *const SegmentHead) }
 }
 
-/// Returns whether the thread's records find no room.
+/// Returns whether the thread's records are discarded for lack of room.
 pub fn discards_records(local: &Local) -> bool {
     local.end == local.spill + ((SPARE - 1) * RECORD) as u64
 }
 
-/// Lets records go where nobody reads them.
+/// Directs records to the spill area, which nobody reads.
 pub fn discard_records(local: &mut Local) {
     local.end = local.spill + ((SPARE - 1) * RECORD) as u64;
     local.head = local.spill;
@@ -39,11 +39,11 @@ fn enter_segment(memory: &Memory, local: &mut Local, segment: u32) {
     local.head = first;
 }
 
-/// Segments whose pages are mapped here, a bit each.
+/// Bit set of the segments whose pages are mapped in this process.
 static MAPPED: [AtomicU32; SEGMENTS / 32] = [const { AtomicU32::new(0) }; SEGMENTS / 32];
 
-/// Maps a segment's pages by one system call, so that they do not fault between two calls of the target's. Where the
-/// kernel (before 5.14) cannot, they fault.
+/// Maps a segment's pages by one system call, so that they do not fault between two calls of the
+/// target. Kernels before 5.14 cannot do that, and the pages fault.
 fn map_pages(memory: &Memory, segment: u32) {
     const MADV_POPULATE_WRITE: usize = 23;
     let bit = 1 << (segment % 32);
@@ -60,7 +60,7 @@ fn map_pages(memory: &Memory, segment: u32) {
     }
 }
 
-/// The first segment of a thread: its index + 1, 0 if there is none.
+/// Takes the first segment of a thread. Returns its index + 1, or 0 if there is none.
 pub fn first_segment(memory: &Memory, local: &mut Local) -> u32 {
     match memory.take_segment() {
         Some(segment) => {
@@ -68,7 +68,7 @@ pub fn first_segment(memory: &Memory, local: &mut Local) -> u32 {
             segment + 1
         }
         None => {
-            // Nothing can be appended to nothing: this thread is not recorded.
+            // Without a first segment, later ones cannot be linked. This thread is not recorded.
             local.segment = u64::MAX;
             discard_records(local);
             0
@@ -76,7 +76,7 @@ pub fn first_segment(memory: &Memory, local: &mut Local) -> u32 {
     }
 }
 
-/// Goes on in another segment, if this one is full.
+/// Continues in another segment if this one is full, or discards records after the end of tracing.
 pub fn go_on(memory: &Memory, local: &mut Local) {
     if memory.state.load(Acquire) == state::RUNNING {
         replace_if_full(memory, local);
@@ -85,7 +85,7 @@ pub fn go_on(memory: &Memory, local: &mut Local) {
     }
 }
 
-/// Goes on in another segment, if this one is full.
+/// Continues in another segment if this one is full.
 fn replace_if_full(memory: &Memory, local: &mut Local) {
     if local.head <= local.end {
         return;
@@ -108,7 +108,8 @@ fn replace_if_full(memory: &Memory, local: &mut Local) {
     if !spilled {
         close_segment(memory, local, used);
     }
-    // Not of a thread's first one: most of it stays unused where threads are many and short.
+    // A thread's first segment is not mapped in advance: many short threads would leave most of it
+    // unused.
     map_pages(memory, next);
     enter_segment(memory, local, next);
     report_lost(memory, local);
@@ -116,7 +117,7 @@ fn replace_if_full(memory: &Memory, local: &mut Local) {
     wake_controller(memory);
 }
 
-/// Counts records that were written where nobody reads them: those of executions only.
+/// Counts the executions among the discarded records as lost.
 pub fn count_lost(memory: &Memory, local: &mut Local) {
     if !discards_records(local) {
         return;
@@ -144,7 +145,7 @@ fn close_segment(memory: &Memory, local: &Local, used: u64) {
         .store(records as u32, Release);
 }
 
-/// Writes a record of the executions that were lost.
+/// Writes a record with the number of lost executions.
 pub fn report_lost(_memory: &Memory, local: &mut Local) {
     if local.lost > 0 && !discards_records(local) {
         let (now, lost) = (ticks(), core::mem::take(&mut local.lost));
@@ -152,7 +153,7 @@ pub fn report_lost(_memory: &Memory, local: &mut Local) {
     }
 }
 
-/// Claims room for records: their address.
+/// Claims room for records. Returns its address.
 pub fn claim_records(local: &mut Local, records: usize) -> u64 {
     let mut at = (records * RECORD) as u64;
     // SAFETY: one instruction, so that a signal handler of this thread claims other room.
@@ -167,7 +168,7 @@ pub fn put_record(local: &mut Local, first: u64, second: u64) {
     write_record(claim_records(local, 1), first, second);
 }
 
-/// Writes a record that was claimed.
+/// Writes a record into claimed room.
 pub fn write_record(at: u64, first: u64, second: u64) {
     // SAFETY: room for two words that was claimed from the thread's own.
     unsafe {
@@ -181,7 +182,7 @@ mod tests {
     use super::*;
     use crate::trace::shared::map_memory;
 
-    /// A thread with a first segment and room for records that have none.
+    /// Returns a thread with a first segment and a spill area.
     fn begin_thread(memory: &Memory, spill: &mut [u64]) -> Local {
         // SAFETY: all of it are numbers.
         let mut local: Local = unsafe { core::mem::zeroed() };
@@ -217,7 +218,7 @@ mod tests {
             (RECORDS as u32, 0)
         );
         put_executions(memory, &mut local, 3 * SPARE - 1);
-        // What is no execution is not one that was lost.
+        // A record that is no execution does not count as a lost execution.
         put_record(&mut local, record::PERIOD, 2);
         memory.room.store(3, Relaxed);
         go_on(memory, &mut local);

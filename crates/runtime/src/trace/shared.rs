@@ -7,18 +7,18 @@ use runtime_abi::trace::Memory;
 
 static MEMORY: AtomicPtr<Memory> = AtomicPtr::new(core::ptr::null_mut());
 
-/// The memory shared with the controller; `None` where nothing is traced.
+/// Returns the memory shared with the controller. `None` if nothing is traced.
 pub fn shared_memory() -> Option<&'static Memory> {
     // SAFETY: null, or a mapping that stays until the process ends; all of it is atomic.
     unsafe { MEMORY.load(Acquire).as_ref() }
 }
 
-/// Sets it, once it is mapped for good.
+/// Sets the shared memory: null, or memory that stays mapped.
 pub fn set_memory(memory: *mut Memory) {
     MEMORY.store(memory, Release);
 }
 
-/// Tells the controller that there is something to look at.
+/// Notifies the controller of news.
 pub fn wake_controller(memory: &Memory) {
     memory.news.fetch_add(1, AcqRel);
     if sys::calls_restricted() {
@@ -28,13 +28,13 @@ pub fn wake_controller(memory: &Memory) {
     }
 }
 
-/// The time-stamp counter.
+/// Returns the time-stamp counter.
 pub fn ticks() -> u64 {
     // SAFETY: reads a counter.
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
-/// Maps memory as the controller makes it, for a test.
+/// Maps memory for a test, as the controller creates it.
 #[cfg(test)]
 pub fn map_memory(room: u32) -> &'static Memory {
     let access = libc::PROT_READ | libc::PROT_WRITE;

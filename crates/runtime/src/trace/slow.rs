@@ -8,9 +8,9 @@ use core::arch::{global_asm, x86_64::__cpuid};
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 use runtime_abi::trace::{ENDED, Frame, Local, Memory, RECORD, STACK, reason, record, state};
 
-// Called with a request in rax; changes no register but that. Everything that the compiler's code or
-// the kernel's system calls could change is kept: the call may be anywhere in front of a function,
-// with arguments in vector registers.
+// A trampoline calls this code with a request in rax. Only rax changes. The code saves everything
+// that compiled code or system calls could change, including vector registers: the call may come
+// before any function, and these registers may have arguments.
 global_asm!(
     ".globl vitalfew_trace_slow",
     ".hidden vitalfew_trace_slow",
@@ -26,11 +26,12 @@ global_asm!(
     "and rsp, -64",
     "cmp byte ptr [rip + {xsave}], 0",
     "je 2f",
-    // xsave writes only the first word of its header, and xrstor refuses one that has anything else in it.
+    // xsave writes only the first word of its header, and xrstor rejects a header with other
+    // content.
     "xor eax, eax",
     "mov [rsp + 512], rax", "mov [rsp + 520], rax", "mov [rsp + 528], rax", "mov [rsp + 536], rax",
     "mov [rsp + 544], rax", "mov [rsp + 552], rax", "mov [rsp + 560], rax", "mov [rsp + 568], rax",
-    // x87, SSE, AVX and AVX-512: nothing of ours changes protection keys.
+    // x87, SSE, AVX and AVX-512 state. Our code does not change protection keys.
     "mov eax, 0xe7", "xor edx, edx",
     "xsave64 [rsp]",
     "jmp 3f",
@@ -62,13 +63,14 @@ unsafe extern "C" {
     fn vitalfew_trace_slow();
 }
 
-/// The processor and the system keep more than the first sixteen vector registers.
+/// True if the processor has `xsave` and the system has enabled it. There may then be more vector
+/// state than `fxsave` saves.
 static XSAVE: core::sync::atomic::AtomicBool = core::sync::atomic::AtomicBool::new(false);
 
-/// Bytes between the stack pointer that a function was entered with and the frame of the code above.
+/// Distance in bytes from the frame of the code above to the stack pointer at the function's entry.
 const TO_STACK: u64 = 16 + 32;
 
-/// Tells the controller where things are.
+/// Publishes the addresses that the controller needs.
 pub fn publish_addresses(memory: &Memory) {
     const OSXSAVE: u32 = 1 << 27;
     XSAVE.store(__cpuid(1).ecx & OSXSAVE != 0, Relaxed);
@@ -82,7 +84,8 @@ pub fn publish_addresses(memory: &Memory) {
         .store(unwind::drop_passed_frame as *const () as u64, Relaxed);
 }
 
-/// A request: the reason above the block. Whether the execution is traced.
+/// Handles a request: the reason is in the upper half, and the block in the lower. Returns whether
+/// the execution is traced.
 unsafe extern "C-unwind" fn handle_request(request: u64, frame: u64) -> u64 {
     let (why, block) = ((request >> 32) as u32, request as u32);
     let own = replace(BUSY);
@@ -98,7 +101,7 @@ unsafe extern "C-unwind" fn handle_request(request: u64, frame: u64) -> u64 {
 }
 
 /// # Safety
-/// `own` is this thread's pointer, which is [`BUSY`] now; `frame` that of the code above.
+/// `own` is this thread's pointer, which is [`BUSY`] now. `frame` is the frame of the code above.
 unsafe fn answer_request(
     memory: &'static Memory,
     own: usize,
@@ -151,7 +154,7 @@ unsafe fn answer_request(
     traced
 }
 
-/// A count has run out: perhaps the execution is one of those that are recorded, perhaps with its stack.
+/// Handles a count that has run out. The execution may be recorded, and its stack may be recorded.
 ///
 /// # Safety
 /// As [`answer_request`].
@@ -166,7 +169,7 @@ unsafe fn count_expired(memory: &Memory, local: &mut Local, block: u32, frame: u
     turn.recorded
 }
 
-/// Writes the caller's registers and its stack, as it would be if nothing were traced.
+/// Writes the caller's registers and its stack as they would be without tracing.
 ///
 /// # Safety
 /// As [`answer_request`].
@@ -177,7 +180,7 @@ unsafe fn put_stack(local: &mut Local, block: u32, frame: u64) {
     if local.head + (records * RECORD) as u64 > local.end {
         return; // the next one will find room
     }
-    // A claim would leave a gap that is longer than what is read.
+    // A claim before the copy would leave a gap if the stack is shorter.
     let words = local.head + RECORD as u64;
     let to = words + REGISTERS as u64 * 8;
     let read = copy_memory(sys::process_id() as usize, stack, to, STACK * 8) / 8;
@@ -210,7 +213,7 @@ unsafe fn put_stack(local: &mut Local, block: u32, frame: u64) {
     );
 }
 
-/// Copies memory of this process that may end anywhere; how many bytes there were.
+/// Copies memory of this process that may end anywhere. Returns the number of bytes copied.
 fn copy_memory(pid: usize, from: u64, to: u64, length: usize) -> usize {
     let (to, from) = ([to as usize, length], [from as usize, length]);
     let arguments = [pid, to.as_ptr() as usize, 1, from.as_ptr() as usize, 1, 0];
@@ -219,7 +222,7 @@ fn copy_memory(pid: usize, from: u64, to: u64, length: usize) -> usize {
     copied.max(0) as usize
 }
 
-/// Puts the return addresses back into a copy of the stack.
+/// Restores the original return addresses in a copy of the stack.
 fn restore_returns(local: &Local, stack: u64, copy: u64, words: usize) {
     let mut at = local.top;
     while at > local.base {

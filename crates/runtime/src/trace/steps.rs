@@ -1,4 +1,4 @@
-//! Puts the controller's code in place.
+//! Execution of the steps that the controller has planned.
 
 use super::shared::wake_controller;
 use super::{local, unwind};
@@ -6,10 +6,10 @@ use crate::sys;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use runtime_abi::trace::{LENGTH, Memory, Step, state, step};
 
-/// Time limit for the controller to plan for a library.
+/// Time limit for the controller's plan for a library.
 const PATIENCE_NS: u64 = 10_000_000_000;
 
-/// Takes the steps that the controller has left; whether all succeeded.
+/// Executes the steps in the shared memory. Returns whether all succeeded.
 pub fn take_steps(memory: &Memory) -> bool {
     let first = memory.steps.load(Acquire);
     for number in 0..memory.step_count.load(Relaxed) {
@@ -61,7 +61,7 @@ fn take_step(memory: &Memory, step: &Step) -> isize {
     }
 }
 
-/// Maps a part of the memory a second time, to be executed.
+/// Maps a part of the shared memory a second time, as executable code.
 unsafe fn map_again(from: usize, length: usize, to: usize) -> isize {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
     let reserve = [
@@ -89,7 +89,7 @@ unsafe fn map_again(from: usize, length: usize, to: usize) -> isize {
     }
 }
 
-/// Asks the controller to look, before anything in a library that was loaded runs, or at a new
+/// Asks the controller to plan for a newly loaded library, before its code runs, or for a new
 /// marked block.
 pub fn ask_controller(memory: &Memory) {
     if memory.state.load(Acquire) != state::RUNNING || sys::calls_restricted() {

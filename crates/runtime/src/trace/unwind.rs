@@ -1,4 +1,4 @@
-//! Exceptions, panics and the ends of threads that unwind through traced blocks.
+//! Unwinding through traced blocks by exceptions, panics and thread ends.
 
 use super::pointer::{BUSY, replace};
 use super::shared::{shared_memory, ticks};
@@ -14,7 +14,8 @@ unsafe extern "C" {
     fn _Unwind_RaiseException(exception: *mut c_void) -> c_int;
 }
 
-/// Tells the controller which unwinder the program's libraries use, and which one knows the controller's code.
+/// Publishes the address of the unwinder that the program's libraries use, and of the one that
+/// knows our trampolines.
 pub fn tell_unwinder(memory: &Memory) {
     let (raise, register) = (
         _Unwind_RaiseException as *const (),
@@ -28,7 +29,7 @@ const RBX: c_int = 3;
 const CLEANUP: c_int = 2;
 const CONTINUE: c_int = 8;
 
-/// The personality routine of the controller's code: drops the frame that an unwinder passes.
+/// Personality routine of the trampolines. It drops the frame that an unwinder passes.
 pub unsafe extern "C" fn drop_passed_frame(
     _version: c_int,
     actions: c_int,
@@ -72,7 +73,7 @@ unsafe fn leave_frame(frame: &mut Frame) {
     replace(own);
 }
 
-/// Makes unwinders know code.
+/// Registers unwinding information for code.
 ///
 /// # Safety
 /// The information is well-formed and stays.
@@ -81,10 +82,10 @@ pub unsafe fn register_unwind_data(information: u64) {
     unsafe { __register_frame(information as *const c_void) };
 }
 
-/// Takes back what [`register_unwind_data`] has made known.
+/// Reverts [`register_unwind_data`].
 ///
 /// # Safety
-/// It is known.
+/// The information is registered.
 pub unsafe fn forget_unwind_data(information: u64) {
     // SAFETY: see the caller.
     unsafe { __deregister_frame(information as *const c_void) };
