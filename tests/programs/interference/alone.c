@@ -1,8 +1,17 @@
-/* Threads, two or THREADS: alone WHAT SECONDS [THREADS]. mutex: most of the work is done with a lock; slept: they sleep with it, so that
- * they lose to each other also where other programs have the processors; free: without a lock; handover: they take turns; masked: as
- * slept, and all signals are blocked; spin: a lock of their own; sharing: they write into one cache line; calls: the first one waits in
- * system calls that a signal ends early, and says if one did; watch: they say how long one of them stood still at most, by its own CPU
- * time in microseconds. Exits with 7. */
+/* alone WHAT SECONDS [THREADS]: runs two threads, or THREADS, in one of these ways:
+ *   mutex     the threads work while they own a lock
+ *   slept     they also sleep with the lock, so that they lose time to each other even if other
+ *             programs have the CPUs
+ *   masked    as slept, with all signals blocked
+ *   free      they work without a lock
+ *   handover  two threads take turns
+ *   spin      they do a part of their work with a spin lock of this program
+ *   sharing   they write to one cache line
+ *   calls     the main thread waits in system calls that a signal would end early, and the program
+ *             prints whether one did
+ *   watch     the program prints the longest time that a thread stood still, measured by its own
+ *             CPU time, in microseconds
+ * Exits with 7. */
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 OR MIT */
-/* Sends the signal to the thread that a processor runs when user space asks for it (BPF_PROG_TEST_RUN on that processor), if it is of the
- * program and in user mode. So no system call ever ends early, and no program that is just being executed gets the signal. */
+/* Sends the signal to the thread that runs on a CPU. User space asks for that by BPF_PROG_TEST_RUN
+ * on the CPU. The thread must belong to the program and be in user mode. So no system call ends
+ * early, and no process gets the signal while it executes a new program. */
 #include "kernel_types.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 #include "external_wait.h"
 
-/* Not set where the processor is idle, or runs another program. Mirrored in interrupt.rs. */
+/* Flag of the result: the CPU runs a thread of the program. Mirrored in interrupt.rs. */
 #define FOUND (1u << 31)
 
-/* Returns the thread that runs here, if it is of the process. */
+/* Returns the thread that runs on this CPU, if it belongs to the process. */
 SEC("raw_tp")
 int interrupt_thread(u64 *context)
 {

@@ -1,4 +1,4 @@
-//! Signals to the threads that the processors run at this moment.
+//! Signals to the threads that run on the CPUs at this moment.
 
 use crate::Error;
 use crate::bpf::programs;
@@ -13,7 +13,7 @@ const FOUND: u32 = 1 << 31;
 /// `BPF_F_TEST_RUN_ON_CPU`.
 const ON_CPU: u32 = 1;
 
-/// Interrupts the threads of a process wherever they run in user mode.
+/// Interrupter of a process's threads that run in user mode.
 pub struct Interrupts {
     object: Object,
     cpus: Vec<u32>,
@@ -21,10 +21,11 @@ pub struct Interrupts {
 }
 
 impl Interrupts {
-    /// Interrupts threads of `process`, which has SIGSTKFLT handled at address `handler`.
+    /// Loads the program that interrupts threads of `process`. The process handles SIGSTKFLT at the
+    /// address `handler`.
     ///
     /// # Errors
-    /// [`Error::Bpf`] where the kernel does not allow it.
+    /// [`Error::Bpf`] if the kernel does not permit it.
     pub fn of_process(process: u32, handler: u64) -> Result<Self, Error> {
         let constants = [handler, 1].map(u64::to_ne_bytes);
         let object = programs::load_programs(CODE, &constants.concat(), WHAT)?;
@@ -38,8 +39,8 @@ impl Interrupts {
         Ok(this)
     }
 
-    /// Sends SIGSTKFLT to the threads that run now, but for `spared`, and to none on the CPU `left_out`. Returns those that were found, each
-    /// with its CPU.
+    /// Sends SIGSTKFLT to the threads of the process that run in user mode, except for `spared`.
+    /// Skips the CPU `left_out`. Returns the threads that were found running, each with its CPU.
     ///
     /// # Errors
     /// [`Error::Bpf`].
