@@ -13,7 +13,7 @@ use std::time::Duration;
 /// Time for which a running process is sampled.
 const SAMPLED: Duration = Duration::from_secs(3);
 
-/// Runs and samples the command once. Returns the functions that take more than a hundredth of its
+/// Runs and samples the command once. Returns the functions that take at least a hundredth of its
 /// CPU time.
 pub fn functions(command: &[OsString], signals: &Signals) -> anyhow::Result<Vec<FunctionPattern>> {
     let options = Options::new(TargetSpec::Command(command.to_vec()));
@@ -31,7 +31,7 @@ pub fn functions(command: &[OsString], signals: &Signals) -> anyhow::Result<Vec<
     Ok(hot_functions(&outcome.recording))
 }
 
-/// Samples a running process for [`SAMPLED`]. Returns the functions that take more than a hundredth
+/// Samples a running process for [`SAMPLED`]. Returns the functions that take at least a hundredth
 /// of its CPU time.
 pub fn functions_of_process(pid: u32, stop: &AtomicBool) -> anyhow::Result<Vec<FunctionPattern>> {
     let mut options = Options::new(TargetSpec::Process(pid));
