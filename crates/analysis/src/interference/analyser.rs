@@ -215,7 +215,7 @@ impl Analyser {
             function.waits.add(&wait, weight);
         }
         if function.yields {
-            function.waits.add_yield(ticks, weight);
+            function.waits.add_yield(ticks, weight, self.aarch64);
         }
         if let Some(role) = function.role {
             let address = execution.address;

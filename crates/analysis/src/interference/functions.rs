@@ -63,8 +63,8 @@ pub(super) enum CallTarget {
     Yield,
 }
 
-/// `sched_yield` on x86-64.
-pub(super) const SCHED_YIELD: u32 = 24;
+/// Numbers of `sched_yield` on x86-64 and AArch64.
+pub(super) const SCHED_YIELD: [u32; 2] = [24, 124];
 
 /// Number of a system call that an architecture does not have.
 const NONE: u32 = u32::MAX;
@@ -138,7 +138,10 @@ mod tests {
         let name = |number, aarch64| find_system_call(number, aarch64).map(|call| call.name);
         assert_eq!(name(202, false), Some("futex"));
         assert_eq!(name(202, true), Some("accept"));
-        assert_eq!(name(SCHED_YIELD, false), Some("sched_yield"));
+        for aarch64 in [false, true] {
+            let number = SCHED_YIELD[usize::from(aarch64)];
+            assert_eq!(name(number, aarch64), Some("sched_yield"));
+        }
         assert_eq!(name(7, true), None);
     }
 }

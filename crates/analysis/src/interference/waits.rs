@@ -57,9 +57,9 @@ impl FunctionWaitSums {
     }
 
     /// Adds an execution of a function that only yields the CPU.
-    pub fn add_yield(&mut self, ticks: u64, weight: u64) {
+    pub fn add_yield(&mut self, ticks: u64, weight: u64, aarch64: bool) {
         let reason = Reason {
-            system_call: Some(SCHED_YIELD),
+            system_call: Some(SCHED_YIELD[usize::from(aarch64)]),
             waker: None,
             waker_block: None,
             handed_over: false,
