@@ -226,7 +226,7 @@ fn a_process_without_steady_functions_is_measured_by_its_system_calls() {
 fn trace(lab: &Lab, pid: u32, options: &[&str]) -> Command {
     let mut command = Command::new(VITALFEW);
     command
-        .args(["interference", "run", "--quiet", "--no-events", "--runtime"])
+        .args(["interference", "run", "--quiet", "--runtime"])
         .arg(runtime())
         .arg("-o")
         .arg(lab.path("trace"))
@@ -244,12 +244,11 @@ fn calls(lab: &Lab, names: [&str; 2]) -> [u64; 2] {
         .expect("vitalfew runs");
     assert!(output.status.success(), "{}", said(&output));
     let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    let findings = report["findings"].as_array().expect("findings");
+    let functions = report["functions"].as_array().expect("functions");
     names.map(|name| {
-        let finding = findings.iter().find(|finding| finding["name"] == name);
-        let finding = finding.unwrap_or_else(|| panic!("nothing on {name} in {report}"));
-        let count = |key: &str| finding[key].as_u64().expect("a count");
-        count("calls") + count("warm_up")
+        let function = functions.iter().find(|function| function["name"] == name);
+        let function = function.unwrap_or_else(|| panic!("nothing on {name} in {report}"));
+        function["calls"].as_u64().expect("a count")
     })
 }
 

@@ -19,8 +19,8 @@ const COMMANDS: &[&str] = &[
     "run -q --once",
     "causal run -q --runs 1 --by function -o c.json",
     "causal run -q --no-hooks --runs 1 --by function -o n.json",
-    "interference run -q --no-events -f work",
-    "interference run -q --no-events",
+    "interference run -q -f work",
+    "interference run -q",
     "check -q --runs 2 -o b.json",
 ];
 

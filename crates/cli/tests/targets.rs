@@ -99,7 +99,7 @@ fn time_in_a_time_namespace_is_the_kernels() {
     let blocked = recorded["task_times"]["blocked_ns"].as_f64();
     assert!(blocked.is_some_and(|ns| ns < 100e9), "{said}: {recorded}");
 
-    let words = ["interference", "run", "--no-events", "-f", "hot", "--json"];
+    let words = ["interference", "run", "-f", "hot", "--json"];
     let words = [&words[..], &["-o", "i.trace", "--", "./hot_line"]].concat();
     let (_, said) = run_inside(&lab, &["-T", "--monotonic", "1000"], &words);
     let output = Command::new(VITALFEW)
@@ -125,7 +125,7 @@ fn programs_that_are_told_to_end_are_not_started_again() {
     }
     runtime();
     for words in [
-        "interference run -q --no-events",
+        "interference run -q",
         "check -q --runs 3 -o check.json",
         "causal run -q --for 30s --by function -o causal.json",
         "run -q --for 30s -o run.json",
