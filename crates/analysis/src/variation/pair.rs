@@ -358,13 +358,14 @@ pub fn compare_pair(
     let program = Background::fit_ratios(&program_rows, prior, RowOrigin::Program);
     let common = judge_all(&program, &program_rows);
     let kernel_rows = ratios_of(rows, offset, RowOrigin::Kernel);
-    let kernel_prior = match program.heavy.is_empty() {
-        true => prior,
+    let kernel_prior = if program.heavy.is_empty() {
+        prior
+    } else {
         // Disturbances affect all of the kernel's rows together.
-        false => FactorPrior {
+        FactorPrior {
             mean: common.mean,
             deviation: common.variance.sqrt().hypot(MACHINE_SPREAD),
-        },
+        }
     };
     let kernel = Background::fit_ratios(&kernel_rows, kernel_prior, RowOrigin::Kernel);
     judge_all(&kernel, &kernel_rows);

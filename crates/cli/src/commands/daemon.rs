@@ -143,9 +143,10 @@ fn render_status(status: &Status) -> String {
     let lost = match status.not_pinned.as_deref() {
         None => format!(
             "kept in the kernel if the daemon dies, where {} after {}",
-            match status.interrupts_end {
-                true => "sampling ends by itself",
-                false => "counting ends by itself (its interrupts go on)",
+            if status.interrupts_end {
+                "sampling ends by itself"
+            } else {
+                "counting ends by itself (its interrupts go on)"
             },
             format_ns(status.outlive_ns as f64)
         ),
