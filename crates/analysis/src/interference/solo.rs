@@ -223,6 +223,8 @@ pub(super) struct Solos {
     /// Number of halts alone, by the block that the thread was in.
     halts: FxHashMap<Key, f64>,
     aarch64: bool,
+    /// Functions in which threads depend on others were left out.
+    has_dependence: bool,
     /// Sampling period of a block in a thread: the executions that each recorded one represents.
     /// Blocks without an entry have period 1.
     periods: FxHashMap<(ThreadIndex, BlockId), u32>,
@@ -538,9 +540,11 @@ impl Solos {
                 SoloVerdict::NotMeasured
             };
         }
+        // Many halts without a function that they are in leave it open why a thread alone is faster.
         let halts = self.solo.stuck > 0 && self.solo.stuck >= self.solo.moved;
+        let is_explained = !halts || self.has_dependence;
         match program {
-            Some(loss) if loss.is_claimed => SoloVerdict::Interference,
+            Some(loss) if loss.is_claimed && is_explained => SoloVerdict::Interference,
             _ if halts => SoloVerdict::Dependence,
             Some(SoloLoss { loss, .. }) if loss.high < -2.0 * LEAST => SoloVerdict::Dependence,
             Some(_) => SoloVerdict::NotFound,
@@ -563,6 +567,7 @@ impl Solos {
             (exits.alone.exits < DEPENDENCE * halts && 2.0 * came >= expected).then_some(*key)
         };
         let keys: Vec<Key> = self.halts.iter().filter_map(depends).collect();
+        self.has_dependence = !keys.is_empty();
         for sums in self.solo.sums.iter_mut().chain(&mut self.placebo.sums) {
             for pair in keys.iter().filter_map(|key| sums.blocks.remove(key)) {
                 sums.all.together.time -= pair.together.own;
