@@ -430,6 +430,7 @@ fn the_readme_shows_what_its_commands_print() {
             "import.c -- ./import 5000",
             "lock_bound.c -- ./inserts none 0 3",
         );
+        let command = command.replace("run -- ./inserts 2 3", "run -- ./inserts none 0 3");
         let command = command.replace("./inserts 2 5", "./inserts none 0 1");
         // A short program would be run again and again.
         let command = command.replace("causal run ", "causal run --runs 1 ");
@@ -447,7 +448,7 @@ fn the_readme_shows_what_its_commands_print() {
         const FIXED: [&str; 4] = [
             "everything else ",
             "experiments in run",
-            "executions of functions by threads of /inserts",
+            "busy threads",
             "insertsvf: cpu-clock in calling contexts",
         ];
         for line in shown.iter().map(|line| shape(line)) {

@@ -83,6 +83,14 @@ pub struct Between {
     pub high: f64,
 }
 
+impl Between {
+    /// Returns the length of the interval.
+    #[must_use]
+    pub fn width(&self) -> f64 {
+        self.high - self.low
+    }
+}
+
 /// The loss of a program by intervention: the speed of threads while all others were held, beside
 /// their own shortly before and after.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -44,9 +44,9 @@ impl Analyser {
         let mut solo = std::mem::take(&mut self.solos).finish(&head.solo, &contended);
         let mut contention = None;
         if let Some(loss) = solo.contention {
-            let own = functions
-                .iter()
-                .filter(|(number, _)| contended.contains(number));
+            let own = functions.iter().filter(|(number, _)| {
+                contended.contains(number) && solo.losses.contains_key(number)
+            });
             contention = describe_contention(own.map(|(_, function)| function), loss);
         }
         let functions = functions.into_iter().map(|(number, mut function)| {

@@ -12,8 +12,8 @@
 //! # Censoring
 //!
 //! A thread that waits for a held thread makes no progress. The interval is cut at the beginning of
-//! such a wait, because the rest says nothing about speed. The interval counts as stuck. If most
-//! intervals are stuck, the threads depend on each other.
+//! such a wait, because the rest says nothing about speed. If hardly an execution ended before, the
+//! time alone does not count, and the interval counts as stuck. If nearly all are, the threads depend on each other.
 //!
 //! # Error
 //!
@@ -22,6 +22,7 @@
 //! correlation of an interval's windows. Placebo intervals show the method's own error: a loss is
 //! claimed only above the placebos' loss.
 
+use super::functions::{CallTarget, find_system_call};
 use super::waits::is_asked_for;
 use crate::statistics::Interval;
 use profile::known_code::KnownOperation;
@@ -48,12 +49,21 @@ const CUT: f64 = 0.25;
 const LONGER: f64 = 10.0;
 /// Threads depend on others in a block if fewer executions than this end alone there per halt.
 const DEPENDENCE: f64 = 8.0;
+/// Fewest executions that end alone before a halt. The halt ends the window just behind an
+/// execution, so that with fewer of them the window alone holds too little time for each.
+const FEW: f64 = 8.0;
+/// Least part of the intervals that are stuck, of threads that only depend on each other. A lock that
+/// the holding of threads does not know stops fewer: those in which a held thread had it.
+const ALWAYS: f64 = 0.9;
 /// Least loss of a program that is claimed, and least loss in a block that is listed, as fractions
 /// of the threads' time.
 const LEAST: f64 = 0.05;
 const LISTED: f64 = 0.01;
 /// Largest width of the confidence interval of a claimed loss. A wider one says nothing.
-const WIDEST: f64 = 0.3;
+const WIDEST: f64 = 0.4;
+/// Largest width of the interval of a contended function's loss, if the loss of all together is not
+/// known.
+const KNOWN: f64 = 0.1;
 
 /// A block with the address of a lock. The address is 0 if the block is no lock function.
 type Key = (BlockId, u64);
@@ -110,9 +120,8 @@ struct Sums {
 struct Intervals {
     sums: Vec<Sums>,
     count: u64,
-    /// Intervals in which the thread halted, and other intervals in which executions ended alone.
+    /// Intervals whose time alone does not count, because the thread halted too early.
     stuck: u64,
-    moved: u64,
     busy: u64,
     /// Number of intervals in each entry of `sums` except the last, and in the last entry.
     each: u64,
@@ -121,7 +130,6 @@ struct Intervals {
 
 impl Intervals {
     fn push(&mut self, sums: Sums) {
-        self.count += 1;
         self.each = self.each.max(1);
         if self.last == 0 || self.last == self.each {
             if self.sums.len() == KEPT {
@@ -206,8 +214,17 @@ struct Open {
     executions: Vec<(Execution, f64)>,
     /// Times that do not count, as begin and end, in order.
     off: Vec<(u64, u64)>,
-    /// Times that the thread was blocked by others.
-    blocked: Vec<(u64, u64)>,
+    /// Times that the thread was blocked by others, in order.
+    blocked: Vec<BlockedTime>,
+}
+
+/// A time that a thread was blocked by others.
+#[derive(Clone, Copy, Debug)]
+struct BlockedTime {
+    start: u64,
+    end: u64,
+    /// Another thread of the program ended it by a futex.
+    is_futex: bool,
 }
 
 /// All intervals of a run.
@@ -223,8 +240,6 @@ pub(super) struct Solos {
     /// Number of halts alone, by the block that the thread was in.
     halts: FxHashMap<Key, f64>,
     aarch64: bool,
-    /// Functions in which threads depend on others were left out.
-    has_dependence: bool,
     /// Sampling period of a block in a thread: the executions that each recorded one represents.
     /// Blocks without an entry have period 1.
     periods: FxHashMap<(ThreadIndex, BlockId), u32>,
@@ -299,6 +314,9 @@ impl Solos {
         let off = if is_by_others { wait.taken } else { length };
         let ready = wait.end.saturating_sub(off.min(length));
         let asked = is_asked_for(wait, self.aarch64);
+        let call = wait.system_call;
+        let call = call.and_then(|number| find_system_call(number, self.aarch64));
+        let is_futex = call.is_some_and(|call| call.waits_for == CallTarget::Futex);
         for open in self.open.get_mut(&thread).into_iter().flatten() {
             if wait.end <= open.interval.before.0 || wait.start >= open.interval.after.1 {
                 continue;
@@ -307,7 +325,11 @@ impl Solos {
                 open.off.push((wait.start, wait.end));
             } else {
                 open.off.push((ready, wait.end));
-                open.blocked.push((wait.start, ready));
+                open.blocked.push(BlockedTime {
+                    start: wait.start,
+                    end: ready,
+                    is_futex,
+                });
             }
         }
     }
@@ -369,19 +391,26 @@ impl Solos {
             }
         }
         windows.push((true, alone.0, stuck_at.unwrap_or(alone.1)));
-        let sums = self.sum_windows(&open.executions, &clock, &windows);
+        let mut sums = self.sum_windows(&open, &clock, &windows);
         if stuck_at.is_some() && !placebo {
             self.count_halt(&open.executions, alone.1);
         }
-        let moved = sums.blocks.values().any(|pair| pair.alone.exits > 0.0);
+        let ended: f64 = sums.blocks.values().map(|pair| pair.alone.exits).sum();
+        let is_stuck = stuck_at.is_some() && !placebo && ended < FEW;
         let intervals = if placebo {
             &mut self.placebo
         } else {
             &mut self.solo
         };
-        intervals.stuck += u64::from(stuck_at.is_some());
-        intervals.moved += u64::from(stuck_at.is_none() && moved);
         intervals.busy += u64::from(busy);
+        intervals.count += 1;
+        intervals.stuck += u64::from(is_stuck);
+        if is_stuck {
+            // The windows together stay: without them the times of most contention were left out.
+            let blocks = sums.blocks.values_mut();
+            blocks.for_each(|pair| pair.alone = Window::default());
+            sums.all.alone = Window::default();
+        }
         intervals.push(sums);
     }
 
@@ -398,12 +427,16 @@ impl Solos {
     }
 
     /// Sums executions within windows. Each window is alone (`true`) or together.
-    fn sum_windows(
-        &self,
-        executions: &[(Execution, f64)],
-        clock: &Clock,
-        windows: &[(bool, u64, u64)],
-    ) -> Sums {
+    ///
+    /// A recorded execution represents others in its CPU time only. The kernel sees every time in
+    /// which the thread was blocked, so that these count once each: multiplied by a sampling period,
+    /// a single long wait would be longer than its window.
+    fn sum_windows(&self, open: &Open, clock: &Clock, windows: &[(bool, u64, u64)]) -> Sums {
+        let executions = &open.executions;
+        let blocked = open.blocked.iter().map(|it| (it.start, it.end));
+        let mut off: Vec<(u64, u64)> = open.off.iter().copied().chain(blocked).collect();
+        off.sort_unstable();
+        let on_cpu = Clock::new(&off);
         let mut sums = Sums::default();
         for (alone, from, to) in windows {
             let time = clock.between(*from, *to);
@@ -428,14 +461,16 @@ impl Solos {
                 if enter >= *to || *from >= leave {
                     continue;
                 }
-                let inside = stands_for * clock.between(enter.max(*from), leave.min(*to));
+                let (start, end) = (enter.max(*from), leave.min(*to));
+                let time = stands_for * clock.between(start, end);
+                let inside = stands_for * on_cpu.between(start, end);
                 let mut add = |key: Key, of: Window| {
                     sums.blocks.entry(key).or_default().window(*alone).add(of);
                 };
                 let counts = f64::from(u8::from(!again));
                 let ended = f64::from(u8::from(leave <= *to));
                 let of = Window {
-                    time: counts * inside,
+                    time: counts * time,
                     own: inside,
                     exits: counts * stands_for * ended,
                 };
@@ -450,7 +485,37 @@ impl Solos {
                 }
             }
         }
+        for blocked in &open.blocked {
+            let Some(key) = self.blocked_in(executions, blocked) else {
+                continue;
+            };
+            for (alone, from, to) in windows {
+                let own = clock.between(blocked.start.max(*from), blocked.end.min(*to));
+                let of = Window {
+                    own,
+                    ..Window::default()
+                };
+                sums.blocks.entry(key).or_default().window(*alone).add(of);
+            }
+        }
         sums
+    }
+
+    /// Returns the innermost block in which a thread was blocked. Where lock functions are sampled,
+    /// the block may be an execution that was not recorded. So a wait at a futex outside of the
+    /// recorded lock functions belongs to the lock function that took longest.
+    fn blocked_in(&self, executions: &[(Execution, f64)], blocked: &BlockedTime) -> Option<Key> {
+        let enter = |it: &Execution| it.leave.saturating_sub(it.duration);
+        let ended = executions.partition_point(|(it, _)| it.leave <= blocked.start);
+        let mut after = executions.iter().skip(ended).map(|(it, _)| it);
+        let around = after.find(|it| enter(it) <= blocked.start);
+        let is_lock = |it: &Execution| self.locks.get(it.block as usize) == Some(&true);
+        let sampled = executions
+            .iter()
+            .filter(|(it, period)| *period > 1.0 && is_lock(it));
+        let longest = sampled.max_by_key(|(it, _)| it.duration).map(|(it, _)| it);
+        let lock = longest.filter(|_| blocked.is_futex && !around.is_some_and(is_lock));
+        lock.or(around).map(|it| self.key(it))
     }
 
     fn key(&self, execution: &Execution) -> Key {
@@ -471,8 +536,8 @@ impl Solos {
         let long = |since: &u64| clock.between(*since, end) >= CUT * whole.max(1.0);
         let blocked = open.blocked.iter();
         let blocked = blocked
-            .filter(|(from, to)| waits && *from < end && *to >= end)
-            .map(|(from, _)| (*from).max(start));
+            .filter(|it| waits && it.start < end && it.end >= end)
+            .map(|it| it.start.max(start));
         let spins = open.executions.iter().filter_map(|(execution, _)| {
             let enter = execution.leave.saturating_sub(execution.duration);
             if enter >= end || execution.leave <= end {
@@ -483,7 +548,7 @@ impl Solos {
             let usual = self.solo.total(of).together;
             let usually = usual.time / usual.exits.max(1.0);
             let since = enter.max(start);
-            let blocked = overlap(&open.blocked, (since, end));
+            let blocked = blocked_within(&open.blocked, (since, end));
             let takes = clock.between(since, end) - if waits { 0.0 } else { blocked };
             (usual.exits >= ENOUGH && takes > LONGER * usually).then_some(since)
         });
@@ -503,7 +568,7 @@ impl Solos {
         let program = self.against_placebo(whole, LEAST);
         let verdict = self.verdict(program.as_ref(), schedule);
         let mut losses = self.block_losses();
-        let mut contention = self.loss_of(&self.keys(|block| contended.contains(&block)));
+        let mut contention = self.contention(contended, &losses);
         // Among many functions one exceeds the method's error by chance. So a function's loss is
         // claimed only if the program's is.
         let is_lost = verdict == SoloVerdict::Interference;
@@ -512,8 +577,7 @@ impl Solos {
             locks.chain([&mut of.function])
         });
         for loss in of_functions.chain(&mut contention) {
-            let Between { low, high, .. } = loss.solo.loss;
-            loss.solo.is_claimed &= is_lost && high - low <= WIDEST;
+            loss.solo.is_claimed &= is_lost && is_narrow(loss);
         }
         let report = SoloReport {
             intervals: self.solo.count,
@@ -540,11 +604,9 @@ impl Solos {
                 SoloVerdict::NotMeasured
             };
         }
-        // Many halts without a function that they are in leave it open why a thread alone is faster.
-        let halts = self.solo.stuck > 0 && self.solo.stuck >= self.solo.moved;
-        let is_explained = !halts || self.has_dependence;
+        let halts = self.solo.stuck as f64 >= ALWAYS * self.solo.count as f64;
         match program {
-            Some(loss) if loss.is_claimed && is_explained => SoloVerdict::Interference,
+            Some(loss) if loss.is_claimed && !halts => SoloVerdict::Interference,
             _ if halts => SoloVerdict::Dependence,
             Some(SoloLoss { loss, .. }) if loss.high < -2.0 * LEAST => SoloVerdict::Dependence,
             Some(_) => SoloVerdict::NotFound,
@@ -567,7 +629,6 @@ impl Solos {
             (exits.alone.exits < DEPENDENCE * halts && 2.0 * came >= expected).then_some(*key)
         };
         let keys: Vec<Key> = self.halts.iter().filter_map(depends).collect();
-        self.has_dependence = !keys.is_empty();
         for sums in self.solo.sums.iter_mut().chain(&mut self.placebo.sums) {
             for pair in keys.iter().filter_map(|key| sums.blocks.remove(key)) {
                 sums.all.together.time -= pair.together.own;
@@ -661,6 +722,24 @@ impl Solos {
         of_blocks.collect()
     }
 
+    /// Estimates the loss in all contended functions together. Functions that are executed often are
+    /// sampled, and their loss may be hardly known. Then the others' loss is a lower bound.
+    fn contention(
+        &self,
+        contended: &FxHashSet<BlockId>,
+        losses: &FxHashMap<BlockId, BlockLosses>,
+    ) -> Option<FunctionLoss> {
+        let all = self.loss_of(&self.keys(|block| contended.contains(&block)));
+        let is_known = |block: &BlockId| {
+            let loss = losses.get(block);
+            loss.is_some_and(|it| it.function.solo.loss.width() <= KNOWN)
+        };
+        all.filter(is_narrow).or_else(|| {
+            let is_summed = |block| contended.contains(&block) && is_known(&block);
+            self.loss_of(&self.keys(is_summed))
+        })
+    }
+
     fn loss_of(&self, keys: &[Key]) -> Option<FunctionLoss> {
         let own = |sums: &Sums| {
             let pairs = keys.iter().filter_map(|key| sums.blocks.get(key));
@@ -680,9 +759,14 @@ impl Solos {
     }
 }
 
-/// Returns the total time of `times` within a window.
-fn overlap(times: &[(u64, u64)], (start, end): (u64, u64)) -> f64 {
-    let inside = |(from, to): &(u64, u64)| (*to).min(end).saturating_sub((*from).max(start));
+/// Returns whether the interval of a loss says something.
+fn is_narrow(loss: &FunctionLoss) -> bool {
+    loss.solo.loss.width() <= WIDEST
+}
+
+/// Returns for how long the thread was blocked within a window.
+fn blocked_within(times: &[BlockedTime], (start, end): (u64, u64)) -> f64 {
+    let inside = |it: &BlockedTime| it.end.min(end).saturating_sub(it.start.max(start));
     times.iter().map(inside).sum::<u64>() as f64
 }
 

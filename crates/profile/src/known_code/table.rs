@@ -128,6 +128,7 @@ pub static KNOWN_CODE: &[KnownCode] = &[
             (Operation::FutexLock, &["__lll_lock_wait*", "lll_lock_wait*"]),
             (Operation::Unlock, &[
                 "pthread_mutex_unlock", "__pthread_mutex_unlock_usercnt", "pthread_rwlock_unlock", "pthread_spin_unlock", "mtx_unlock", "__lll_unlock_wake",
+                "__lll_lock_wake*", "lll_lock_wake*",
             ]),
             (Operation::Compute, &["pthread_mutex_trylock"]),
             (Operation::Signal, &["pthread_cond_signal", "cnd_signal", "sem_post"]),

@@ -20,6 +20,8 @@ const LEAST: f64 = 0.01;
 const NAME: usize = 50;
 /// Maximum number of other processes that are named.
 const NAMED: usize = 3;
+/// Least part of the other processes' CPU time of one that is named, beside the first.
+const LEAST_USER: f64 = 0.1;
 /// Maximum number of callers, and of threads, that are named for a function.
 const DETAILS: usize = 4;
 
@@ -78,7 +80,10 @@ fn machine(result: &Interference, out: &mut impl Write) -> std::io::Result<()> {
                 pid => format!("{} (process {pid}) {share}", user.name),
             }
         };
-        let users: Vec<String> = machine.others.iter().take(NAMED).map(user).collect();
+        let (first, others) = machine.others.split_at(machine.others.len().min(1));
+        let is_large = |it: &&TracedCpuUser| it.ns as f64 >= LEAST_USER * all as f64;
+        let others = others.iter().filter(is_large).take(NAMED - 1);
+        let users: Vec<String> = first.iter().chain(others).map(user).collect();
         let text = format!(
             "other programs had the CPUs for {} of the threads' time: {}",
             percent(part(machine.taken_ns)),
