@@ -152,7 +152,7 @@ fn a_sleep_in_the_background_of_a_server_is_worth_nothing() {
     let sleep = findings.iter().find(|it| it["waiting_in"].is_string());
     let effect = &sleep.unwrap_or_else(|| panic!("nothing in {report}"))["effects"][0];
     // Without these corrections it was 0.77 [0.57, 0.96] and 0.75 [0.28, 1.23]; with them 0.17 to
-    // 0.31: waits for a processor while threads stand still count as lost (benches/RESULTS.md).
+    // 0.31, which is still false (benches/RESULTS.md).
     let estimate = effect["slope"].as_f64().expect("a number");
     assert!(estimate < 0.5, "{effect}");
 }
