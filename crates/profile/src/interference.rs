@@ -86,7 +86,7 @@ pub struct Between {
 impl Between {
     /// Returns the length of the interval.
     #[must_use]
-    pub fn width(&self) -> f64 {
+    pub fn interval_width(&self) -> f64 {
         self.high - self.low
     }
 }

@@ -13,7 +13,8 @@
 //!
 //! A thread that waits for a held thread makes no progress. The interval is cut at the beginning of
 //! such a wait, because the rest says nothing about speed. If hardly an execution ended before, the
-//! time alone does not count, and the interval counts as stuck. If nearly all are, the threads depend on each other.
+//! time alone does not count, and the interval counts as stuck. If nearly all intervals are stuck,
+//! the threads depend on each other.
 //!
 //! # Error
 //!
@@ -22,8 +23,8 @@
 //! correlation of an interval's windows. Placebo intervals show the method's own error: a loss is
 //! claimed only above the placebos' loss.
 
-use super::functions::{CallTarget, find_system_call};
-use super::waits::is_asked_for;
+use super::functions::CallTarget;
+use super::waits::{is_asked_for, target_of_wait};
 use crate::statistics::Interval;
 use profile::known_code::KnownOperation;
 use profile::{
@@ -78,6 +79,13 @@ struct Window {
 }
 
 impl Window {
+    fn of_own_time(own: f64) -> Self {
+        Self {
+            own,
+            ..Self::default()
+        }
+    }
+
     fn add(&mut self, other: Self) {
         self.time += other.time;
         self.own += other.own;
@@ -314,9 +322,7 @@ impl Solos {
         let off = if is_by_others { wait.taken } else { length };
         let ready = wait.end.saturating_sub(off.min(length));
         let asked = is_asked_for(wait, self.aarch64);
-        let call = wait.system_call;
-        let call = call.and_then(|number| find_system_call(number, self.aarch64));
-        let is_futex = call.is_some_and(|call| call.waits_for == CallTarget::Futex);
+        let is_futex = target_of_wait(wait, self.aarch64) == Some(CallTarget::Futex);
         for open in self.open.get_mut(&thread).into_iter().flatten() {
             if wait.end <= open.interval.before.0 || wait.start >= open.interval.after.1 {
                 continue;
@@ -476,26 +482,19 @@ impl Solos {
                 };
                 add(key, of);
                 if let Some((_, outer, stands_for)) = parent {
-                    let own = -stands_for * inside;
-                    let of = Window {
-                        own,
-                        ..Window::default()
-                    };
-                    add(outer, of);
+                    add(outer, Window::of_own_time(-stands_for * inside));
                 }
             }
         }
+        let sampled_lock = self.longest_sampled_lock(executions);
         for blocked in &open.blocked {
-            let Some(key) = self.blocked_in(executions, blocked) else {
+            let Some(key) = self.blocked_in(executions, blocked, sampled_lock) else {
                 continue;
             };
             for (alone, from, to) in windows {
                 let own = clock.between(blocked.start.max(*from), blocked.end.min(*to));
-                let of = Window {
-                    own,
-                    ..Window::default()
-                };
-                sums.blocks.entry(key).or_default().window(*alone).add(of);
+                let pair = sums.blocks.entry(key).or_default();
+                pair.window(*alone).add(Window::of_own_time(own));
             }
         }
         sums
@@ -503,24 +502,41 @@ impl Solos {
 
     /// Returns the innermost block in which a thread was blocked. Where lock functions are sampled,
     /// the block may be an execution that was not recorded. So a wait at a futex outside of the
-    /// recorded lock functions belongs to the lock function that took longest.
-    fn blocked_in(&self, executions: &[(Execution, f64)], blocked: &BlockedTime) -> Option<Key> {
+    /// recorded lock functions belongs to `sampled_lock`.
+    fn blocked_in(
+        &self,
+        executions: &[(Execution, f64)],
+        blocked: &BlockedTime,
+        sampled_lock: Option<Key>,
+    ) -> Option<Key> {
         let enter = |it: &Execution| it.leave.saturating_sub(it.duration);
         let ended = executions.partition_point(|(it, _)| it.leave <= blocked.start);
         let mut after = executions.iter().skip(ended).map(|(it, _)| it);
         let around = after.find(|it| enter(it) <= blocked.start);
-        let is_lock = |it: &Execution| self.locks.get(it.block as usize) == Some(&true);
-        let sampled = executions
-            .iter()
-            .filter(|(it, period)| *period > 1.0 && is_lock(it));
-        let longest = sampled.max_by_key(|(it, _)| it.duration).map(|(it, _)| it);
-        let lock = longest.filter(|_| blocked.is_futex && !around.is_some_and(is_lock));
-        lock.or(around).map(|it| self.key(it))
+        let is_elsewhere = blocked.is_futex && !around.is_some_and(|it| self.is_lock(it.block));
+        let lock = sampled_lock.filter(|_| is_elsewhere);
+        lock.or_else(|| around.map(|it| self.key(it)))
+    }
+
+    /// Returns the sampled lock function with the longest of these executions.
+    fn longest_sampled_lock(&self, executions: &[(Execution, f64)]) -> Option<Key> {
+        let sampled = executions.iter().filter(|(_, period)| *period > 1.0);
+        let locks = sampled.filter(|(it, _)| self.is_lock(it.block));
+        let longest = locks.max_by_key(|(it, _)| it.duration);
+        longest.map(|(it, _)| self.key(it))
+    }
+
+    fn is_lock(&self, block: BlockId) -> bool {
+        self.locks.get(block as usize) == Some(&true)
     }
 
     fn key(&self, execution: &Execution) -> Key {
-        let is_lock = self.locks.get(execution.block as usize) == Some(&true);
-        (execution.block, if is_lock { execution.address } else { 0 })
+        let address = if self.is_lock(execution.block) {
+            execution.address
+        } else {
+            0
+        };
+        (execution.block, address)
     }
 
     /// Returns the time since which the thread made no progress until the end of a window. `waits`
@@ -568,7 +584,7 @@ impl Solos {
         let program = self.against_placebo(whole, LEAST);
         let verdict = self.verdict(program.as_ref(), schedule);
         let mut losses = self.block_losses();
-        let mut contention = self.contention(contended, &losses);
+        let mut contention = self.contention_loss(contended, &losses);
         // Among many functions one exceeds the method's error by chance. So a function's loss is
         // claimed only if the program's is.
         let is_lost = verdict == SoloVerdict::Interference;
@@ -724,7 +740,7 @@ impl Solos {
 
     /// Estimates the loss in all contended functions together. Functions that are executed often are
     /// sampled, and their loss may be hardly known. Then the others' loss is a lower bound.
-    fn contention(
+    fn contention_loss(
         &self,
         contended: &FxHashSet<BlockId>,
         losses: &FxHashMap<BlockId, BlockLosses>,
@@ -732,7 +748,7 @@ impl Solos {
         let all = self.loss_of(&self.keys(|block| contended.contains(&block)));
         let is_known = |block: &BlockId| {
             let loss = losses.get(block);
-            loss.is_some_and(|it| it.function.solo.loss.width() <= KNOWN)
+            loss.is_some_and(|it| it.function.solo.loss.interval_width() <= KNOWN)
         };
         all.filter(is_narrow).or_else(|| {
             let is_summed = |block| contended.contains(&block) && is_known(&block);
@@ -761,7 +777,7 @@ impl Solos {
 
 /// Returns whether the interval of a loss says something.
 fn is_narrow(loss: &FunctionLoss) -> bool {
-    loss.solo.loss.width() <= WIDEST
+    loss.solo.loss.interval_width() <= WIDEST
 }
 
 /// Returns for how long the thread was blocked within a window.

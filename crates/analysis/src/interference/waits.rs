@@ -75,12 +75,15 @@ impl WaitSum {
     }
 }
 
+/// Returns what the system call of a wait waits for. `None` outside of one, and of an unknown call.
+pub(super) fn target_of_wait(wait: &Wait, aarch64: bool) -> Option<CallTarget> {
+    let call = find_system_call(wait.system_call?, aarch64)?;
+    Some(call.waits_for)
+}
+
 /// Returns whether a thread asked for a wait: for a time, or for something outside of the program.
 pub(super) fn is_asked_for(wait: &Wait, aarch64: bool) -> bool {
-    let Some(number) = wait.system_call.filter(|_| !wait.preempted) else {
-        return false;
-    };
-    match find_system_call(number, aarch64).map(|call| call.waits_for) {
+    match target_of_wait(wait, aarch64).filter(|_| !wait.preempted) {
         Some(CallTarget::Futex | CallTarget::Poll) => wait.waker.is_none(),
         Some(CallTarget::Sleep | CallTarget::Child) => true,
         _ => false,

@@ -80,10 +80,11 @@ fn machine(result: &Interference, out: &mut impl Write) -> std::io::Result<()> {
                 pid => format!("{} (process {pid}) {share}", user.name),
             }
         };
-        let (first, others) = machine.others.split_at(machine.others.len().min(1));
-        let is_large = |it: &&TracedCpuUser| it.ns as f64 >= LEAST_USER * all as f64;
-        let others = others.iter().filter(is_large).take(NAMED - 1);
-        let users: Vec<String> = first.iter().chain(others).map(user).collect();
+        let is_named = |(rank, it): &(usize, &TracedCpuUser)| {
+            *rank == 0 || it.ns as f64 >= LEAST_USER * all as f64
+        };
+        let named = machine.others.iter().enumerate().filter(is_named);
+        let users: Vec<String> = named.take(NAMED).map(|(_, it)| user(it)).collect();
         let text = format!(
             "other programs had the CPUs for {} of the threads' time: {}",
             percent(part(machine.taken_ns)),
