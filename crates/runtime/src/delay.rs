@@ -89,22 +89,26 @@ const GAP: u64 = 20_000;
 /// which others have the processor does not count as payment: the thread waits for its processor,
 /// as at any other time.
 fn stay_busy(page: &Page, thread: &Thread, begin: u64) {
-    let (mut last, mut stood) = (begin, 0);
+    let (mut last, mut stood, mut without_cpu) = (begin, 0, 0);
     while owed_delay(page, thread) > 0 {
         cpu::pause_thread(page, last);
         let now = sys::now();
-        let mut paid = now.saturating_sub(last);
+        let passed = now.saturating_sub(last);
         last = now;
-        if paid > GAP {
-            paid = paid.saturating_sub(cpu::take_over(page, thread));
-        }
-        stood += paid;
-        let owed = owed_delay(page, thread);
+        let waited = if passed > GAP {
+            cpu::take_over(page, thread).min(passed)
+        } else {
+            0
+        };
+        stood += passed;
+        without_cpu += waited;
+        let (paid, owed) = (passed - waited, owed_delay(page, thread));
         count_paid(page, thread, paid.min(owed));
         // The excess shortens this thread's next payment; it does not concern the other threads.
         thread.excess.fetch_add(paid.saturating_sub(owed), Relaxed);
     }
-    count_standing(page, stood, 0);
+    // Such a wait costs the program nothing, as little as the rest of the standstill.
+    count_standing(page, stood, without_cpu);
 }
 
 /// Sleeps for a debt, from `begin` on.
