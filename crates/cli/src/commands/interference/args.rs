@@ -95,6 +95,9 @@ pub struct InterferenceRunArgs {
     /// Say nothing but errors, and no result
     #[arg(short, long)]
     pub quiet: bool,
+    /// Scripts that leave events or arguments out go on to work: neither is traced any more
+    #[arg(long, alias = "no-arguments", hide = true)]
+    pub no_events: bool,
     /// The library to preload
     #[arg(long, value_name = "FILE", hide = true)]
     pub runtime: Option<PathBuf>,

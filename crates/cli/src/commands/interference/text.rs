@@ -34,10 +34,12 @@ pub fn write(
 ) -> std::io::Result<()> {
     writeln!(
         out,
-        "{}, {}, {}{}",
+        "{}, {}, {}, {} of {}{}",
         shorten_middle(&clean_name(&result.command.join(" ")), 60),
         format_ns(result.duration_ns),
         count_noun(result.threads, "thread"),
+        count_noun(result.executions, "execution"),
+        count_noun(result.functions.len() as u64, "function"),
         match result.end {
             RunEnd::Exited(0) | RunEnd::Unknown => String::new(),
             RunEnd::Exited(code) => format!("; it exited with {code}"),
