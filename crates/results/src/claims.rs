@@ -1,6 +1,6 @@
 //! Findings in the JSON of every command whose method makes them.
 
-use crate::phrases::{claim_sentence, doubt_lines, evidence_lines, speedup_line};
+use crate::phrases::{claim_sentence, doubt_lines, evidence_lines, rank_line, speedup_line};
 use profile::{FINDING_SCHEMA, Finding};
 use serde::{Deserialize, Serialize};
 
@@ -16,6 +16,9 @@ pub struct JsonClaim {
     pub lines: Vec<String>,
     /// Reasons for which the claim may be wrong.
     pub doubt_lines: Vec<String>,
+    /// Why the finding stands where it stands in the order of `run`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rank: Option<String>,
     /// The finding as data.
     #[serde(flatten)]
     pub finding: Finding,
@@ -28,6 +31,7 @@ impl From<Finding> for JsonClaim {
             speedup: speedup_line(&finding),
             lines: evidence_lines(&finding),
             doubt_lines: doubt_lines(&finding),
+            rank: rank_line(&finding),
             finding,
         }
     }

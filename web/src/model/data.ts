@@ -18,6 +18,7 @@ export interface Claim {
   readonly lines: readonly string[];
   /** Why it may be wrong. */
   readonly doubt_lines: readonly string[];
+  readonly rank?: string;
   readonly claim: string;
   readonly place: {
     readonly image?: string;

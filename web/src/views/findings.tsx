@@ -133,7 +133,8 @@ function Row({ claim, group, most, number }: RowProps) {
             </li>
           ))}
           <li>
-            {withInterval(value, interval, group.show)}, ranked by its lower bound: {group.show(leastGain(claim))}
+            {withInterval(value, interval, group.show)},{" "}
+            {claim.rank ?? `ranked by its lower bound: ${group.show(leastGain(claim))}`}
           </li>
         </ul>
         <p class="links">

@@ -3,7 +3,8 @@
 use super::names::{ALL_OF_IT, place_name, short_name};
 use super::{ender_name, need_advice, percent, taker_name};
 use profile::{
-    AmountBase, Finding, FindingDoubt, FindingEvidence, PlaceInCode, TimeKind, UNNAMED_PROCEDURE,
+    AmountBase, Claim, Finding, FindingDoubt, FindingEvidence, PlaceInCode, TimeKind,
+    UNNAMED_PROCEDURE,
 };
 
 /// Least part of a place shared with other findings that is reported.
@@ -104,6 +105,18 @@ pub fn evidence_lines(finding: &Finding) -> Vec<String> {
         _ => None,
     }));
     lines
+}
+
+/// Returns why a place stands where it stands in the order of `run`.
+pub fn rank_line(finding: &Finding) -> Option<String> {
+    if finding.claim != Claim::TakesTime {
+        return None;
+    }
+    let least = percent(finding.saving());
+    Some(match speedup_line(finding) {
+        Some(_) => format!("ranked by what it saves at least: {least}"),
+        None => format!("ranked by its least part of the time, {least}: its saving is not known"),
+    })
 }
 
 /// Returns the reasons why a claim may be wrong, without a doubt that is always there.
@@ -289,7 +302,7 @@ fn causes_line(evidence: &[FindingEvidence]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use profile::CauseKind;
+    use profile::{AmountUnit, CauseKind, Certainty, FindingAmount, FindingPlace};
 
     /// Each traced function of a path names its cause. The reader gets each cause once.
     #[test]
@@ -303,6 +316,38 @@ mod tests {
         let expected = "threads lose time to each other: lock contention, disk wait";
         assert_eq!(causes_line(&evidence).as_deref(), Some(expected));
         assert_eq!(causes_line(&[]), None);
+    }
+
+    /// The order is by the saving, or by the part of the time where no saving is known.
+    #[test]
+    fn a_rank_names_what_orders() {
+        let mut finding = Finding {
+            claim: Claim::TakesTime,
+            place: FindingPlace {
+                image: None,
+                what: PlaceInCode::Program,
+            },
+            amount: FindingAmount {
+                value: 0.3,
+                interval: Some([0.25, 0.35]),
+                unit: AmountUnit::Fraction,
+                relative_to: AmountBase::WorkingTime,
+                certainty: Certainty::Measured,
+            },
+            evidence: Vec::new(),
+            doubts: Vec::new(),
+            next: Vec::new(),
+        };
+        let by_time = "ranked by its least part of the time, 25 %: its saving is not known";
+        assert_eq!(rank_line(&finding).as_deref(), Some(by_time));
+        finding.evidence.push(FindingEvidence::ContentionLoss {
+            part: 0.5,
+            interval: [0.4, 0.6],
+        });
+        let by_saving = "ranked by what it saves at least: 40 %";
+        assert_eq!(rank_line(&finding).as_deref(), Some(by_saving));
+        finding.claim = Claim::HoldsCost;
+        assert_eq!(rank_line(&finding), None);
     }
 
     #[test]

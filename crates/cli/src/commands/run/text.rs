@@ -189,7 +189,8 @@ fn write_finding(
     let path = path_line(finding).filter(|_| verbose);
     let count = if verbose { usize::MAX } else { EVIDENCE_LINES };
     let lines = claim.lines.iter().take(count).cloned();
-    let doubts = claim.doubt_lines.iter().filter(|_| verbose).cloned();
+    let doubts = claim.doubt_lines.iter().chain(&claim.rank);
+    let doubts = doubts.filter(|_| verbose).cloned();
     for line in path.into_iter().chain(lines).chain(doubts) {
         writeln!(out, "   {}", clean_name(&line))?;
     }
