@@ -93,7 +93,7 @@ CASES = [
     Case(TUNED, "sched_yield", [C, "yield"], ["sched_yield", "take_turn"], "lock"),
     Case(TUNED, "malloc arena", [C, "arena"], ["malloc", "free", "churn"], "allocator"),
     Case(TUNED, "mmap_lock", [C, "mappings"], ["mmap", "munmap", "map_once"], "address_space"),
-    Case(TUNED, "sharing, barrier", [C, "sharing"], ["count_up"]),
+    Case(TUNED, "sharing, barrier", [C, "sharing"], ["count_up"], "shared_line"),
     Case(TUNED, "throttled", [C, "steps"], around=limited),
     Case(TUNED, "other process", [C, "steps"], around=beside),
     Case(HELD, "rwlock", [H, "rwlock"], ["pthread_rwlock_wrlock", "rewrite"], "lock"),
@@ -104,7 +104,7 @@ CASES = [
     Case(HELD, "spin, then yield", [H, "queue"], ["take_lock", "push_item", "sched_yield"], "lock"),
     Case(HELD, "realloc arena", [H, "strings"], ["realloc", "free", "join_words"], "allocator"),
     Case(HELD, "madvise", [H, "discard"], ["madvise", "use_buffer"], "address_space"),
-    Case(HELD, "sharing, phases", [H, "histogram"], ["count_word"]),
+    Case(HELD, "sharing, phases", [H, "histogram"], ["count_word"], "shared_line"),
     Case(HELD, "throttled crunch", [H, "crunch"], around=limited),
     Case(HELD, "beside a hog", [H, "crunch"], around=beside),
 ]

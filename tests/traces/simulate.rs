@@ -73,6 +73,7 @@ impl Trace {
             unfinished: 0,
             calls: 0,
             represented: 0,
+            shared_line: None,
         });
         self.head.blocks.len() as BlockId - 1
     }

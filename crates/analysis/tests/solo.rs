@@ -63,6 +63,33 @@ fn intervals_have_the_loss_of_the_program_and_of_its_functions() {
     assert!(right * 100 >= all * 90, "{right} of {all}");
 }
 
+/// A shared cache line is the cause of a loss if most of the function's samples access it.
+#[test]
+fn a_line_that_most_samples_share_is_the_cause() {
+    let cause = |shared| {
+        let program = Program {
+            loss: 0.5,
+            length: 30 * US,
+            ..Program::default()
+        };
+        let mut trace = program.trace();
+        for block in &mut trace.head.blocks {
+            block.shared_line = Some(SharedLine {
+                variable: Some("counts".into()),
+                threads: 2,
+                is_false: true,
+                samples: 10,
+                shared,
+            });
+        }
+        let result = analyse(&trace);
+        let inner = result.functions.iter().find(|it| it.name == "inner");
+        inner.expect("a function").cause
+    };
+    assert_eq!(cause(8), Some(CauseKind::SharedLine));
+    assert_eq!(cause(4), None);
+}
+
 #[test]
 fn losses_within_the_error_of_the_method_are_silent() {
     let result = |error| {

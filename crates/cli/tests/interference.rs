@@ -379,6 +379,36 @@ fn known_waits_are_found_and_their_repair_is_seen() {
     }
 }
 
+/// Samples show which data functions share, and whether they mean to.
+#[test]
+fn functions_are_told_which_cache_lines_they_share() {
+    if cfg!(not(target_arch = "x86_64")) || !live() {
+        return;
+    }
+    let _turn = TURN.write().unwrap_or_else(PoisonError::into_inner);
+    let lab = Lab::new();
+    let program = compile(&lab, "cc", "lines.c", C);
+    let output = run(&lab, &[], &program, &["1"]);
+    assert!(output.status.success(), "{output:?}");
+    let report = report(&lab, &[]);
+    let shared = |name: &str| &function(&report, name)["shared_line"];
+    let beside = shared("count_beside");
+    assert_eq!(beside["variable"], "counts", "{report}");
+    assert_eq!(
+        (&beside["threads"], &beside["is_false"]),
+        (&2.into(), &true.into())
+    );
+    let all = shared("count_all");
+    assert_eq!(
+        (&all["variable"], &all["is_false"]),
+        (&Value::Null, &false.into())
+    );
+    assert!(count(all, "threads") == 2, "{report}");
+    for name in ["count_apart", "read_settings"] {
+        assert_eq!(shared(name), &Value::Null, "{name} in {report}");
+    }
+}
+
 /// Functions that cannot be patched with a jump are named with the reason.
 #[test]
 fn functions_that_cannot_be_patched_are_named_with_the_reason() {

@@ -79,7 +79,11 @@ fn a_loop_shows_its_stride_and_a_loaded_pointer_nothing() {
 fn the_instruction_before_is_known_once_it_was_followed_and_left_its_registers() {
     let mut interpreter = CodeInterpreter::new();
     let before = |seen: &[WayObservation]| match seen.first() {
-        Some(WayObservation::Before(at, address)) => Some((at.0 - START, *address)),
+        Some(WayObservation::Before {
+            instruction,
+            address,
+            ..
+        }) => Some((instruction.0 - START, *address)),
         _ => None,
     };
     assert_eq!(

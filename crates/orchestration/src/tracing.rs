@@ -5,13 +5,14 @@ use analysis::interference::Analyser;
 use experiment::{FunctionPattern, TraceOptions};
 use profile::known_code::known_functions;
 use profile::{
-    ImageKind, Interference, Recording, TraceBatch, TraceHead, TracedBlock, UNNAMED_PROCEDURE,
+    ImageKind, ImageOffset, Interference, Location, Recording, SharedLine, TraceBatch, TraceHead,
+    TracedBlock, UNNAMED_PROCEDURE,
 };
 use results::phrases::format_bytes;
 use sampler::Launched;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use store::{StoredResult, TraceWriter};
@@ -35,7 +36,7 @@ pub(crate) fn trace_recorded(
 ) -> anyhow::Result<(PathBuf, Interference, Option<Launched>)> {
     let runtime = experiment::find_runtime(None)?;
     let options = TraceOptions {
-        functions: hot_functions(recording),
+        functions: HotCode::of_recording(recording).functions,
         duration: Some(duration),
         ..usual_trace(command.to_vec(), attach, runtime)
     };
@@ -72,57 +73,123 @@ pub fn known_patterns() -> Vec<FunctionPattern> {
     exact.map(|name| FunctionPattern::parse(name)).collect()
 }
 
-/// Returns the functions that take at least a hundredth of a recording's CPU time, the hottest
-/// first.
-pub fn hot_functions(recording: &Recording) -> Vec<FunctionPattern> {
-    let leaves = || {
+/// A function: the path of its image, and its start.
+type FunctionKey = (String, ImageOffset);
+
+/// The hot code of a recording.
+#[derive(Clone, Debug, Default)]
+pub struct HotCode {
+    /// The functions that take at least a hundredth of the CPU time, the hottest first.
+    pub functions: Vec<FunctionPattern>,
+    /// The cache lines that functions share with other threads.
+    shared_lines: BTreeMap<FunctionKey, SharedLine>,
+}
+
+impl HotCode {
+    /// Finds the hot code of a recording.
+    pub fn of_recording(recording: &Recording) -> Self {
         // Event 0 has the time samples. Waits are other events, in nanoseconds.
         let samples = recording.samples.iter();
-        samples.filter(|sample| sample.event.0 == 0).map(|sample| {
+        let leaves = samples.filter(|sample| sample.event.0 == 0).map(|sample| {
             let location = recording.stacks.frame(sample.stack).location;
             (location, sample.weight)
-        })
-    };
-    let locations = leaves().map(|(location, _)| location);
-    let resolved = symbols::resolve(
-        recording,
-        locations,
-        Detail::Procedures,
-        &symbols::SymbolOptions::default(),
-    );
-    let mut all = 0;
-    let mut sums: BTreeMap<(String, u64), (u64, String)> = BTreeMap::new();
-    for (location, weight) in leaves() {
-        all += weight;
-        let Some(image) = recording.images.get(location.image.0 as usize) else {
-            continue;
-        };
-        let known = resolved
-            .table
-            .get(location)
-            .and_then(|known| known.procedure.as_ref());
-        // A stub of the procedure linkage table is no function of the image. Its target has samples
-        // of its own. An unnamed place in a stripped image may be a part of a function that is
-        // reached by a jump.
-        let is_function =
-            |name: &str| !name.ends_with("@plt") && !name.starts_with(UNNAMED_PROCEDURE);
-        let known = known.filter(|procedure| is_function(&procedure.name));
-        if let (ImageKind::File, Some(procedure)) = (&image.kind, known) {
-            let key = (image.path.to_string(), procedure.start.0);
-            let sum = sums.entry(key).or_insert((0, procedure.name.to_string()));
-            sum.0 += weight;
+        });
+        let locations = leaves.clone().map(|(location, _)| location);
+        let names = FunctionNames::resolve_in(recording, locations);
+        let mut all = 0;
+        let mut sums: BTreeMap<FunctionKey, (u64, &str)> = BTreeMap::new();
+        for (location, weight) in leaves {
+            all += weight;
+            if let Some((key, name)) = names.function_at(location) {
+                sums.entry(key).or_insert((0, name)).0 += weight;
+            }
+        }
+        let mut hot: Vec<_> = sums
+            .into_iter()
+            .filter(|(_, (sum, _))| *sum as f64 >= SHARE * all as f64)
+            .collect();
+        hot.sort_by_key(|(_, (sum, _))| std::cmp::Reverse(*sum));
+        let patterns = hot
+            .into_iter()
+            .map(|((image, offset), (_, name))| FunctionPattern::at(&image, offset, name));
+        Self {
+            functions: patterns.collect(),
+            shared_lines: shared_lines(recording),
         }
     }
-    let mut hot: Vec<_> = sums
+
+    /// Tells the functions of a trace which cache lines they share.
+    pub fn name_shared_lines(&self, head: &mut TraceHead) {
+        for block in &mut head.blocks {
+            let key = (block.image.clone(), block.offset);
+            block.shared_line = self.shared_lines.get(&key).cloned();
+        }
+    }
+}
+
+/// Returns for each function the line that it shares most.
+fn shared_lines(recording: &Recording) -> BTreeMap<FunctionKey, SharedLine> {
+    let places = recording.sharing.iter().map(|code| code.place);
+    let names = FunctionNames::resolve_in(recording, places);
+    let mut found: BTreeMap<FunctionKey, (u64, SharedLine)> = BTreeMap::new();
+    for code in &recording.sharing {
+        let Some((key, _)) = names.function_at(code.place) else {
+            continue;
+        };
+        let (most, line) = found.entry(key).or_insert_with(|| {
+            let line = SharedLine {
+                variable: None,
+                threads: 0,
+                is_false: false,
+                samples: 0,
+                shared: 0,
+            };
+            (0, line)
+        });
+        line.samples += code.samples;
+        line.shared += code.shared;
+        if code.shared > *most {
+            *most = code.shared;
+            (line.threads, line.is_false) = (code.threads, code.is_false);
+            line.variable = code.variable.and_then(|(image, at)| {
+                let image = recording.images.get(image.0 as usize)?;
+                symbols::name_variable(Path::new(&image.path), at)
+            });
+        }
+    }
+    found
         .into_iter()
-        .filter(|(_, (sum, _))| *sum as f64 >= SHARE * all as f64)
-        .collect();
-    hot.sort_by_key(|(_, (sum, _))| std::cmp::Reverse(*sum));
-    hot.into_iter()
-        .map(|((image, offset), (_, name))| {
-            FunctionPattern::at(&image, profile::ImageOffset(offset), &name)
-        })
+        .map(|(key, (_, line))| (key, line))
         .collect()
+}
+
+/// The functions at places of a recording.
+struct FunctionNames<'a> {
+    recording: &'a Recording,
+    resolved: symbols::Resolved,
+}
+
+impl<'a> FunctionNames<'a> {
+    fn resolve_in(recording: &'a Recording, places: impl Iterator<Item = Location>) -> Self {
+        let options = symbols::SymbolOptions::default();
+        Self {
+            recording,
+            resolved: symbols::resolve(recording, places, Detail::Procedures, &options),
+        }
+    }
+
+    /// Returns the function at a place, and its name. A stub of the procedure linkage table is no
+    /// function of the image. Its target has samples of its own. An unnamed place in a stripped
+    /// image may be a part of a function that is reached by a jump.
+    fn function_at(&self, place: Location) -> Option<(FunctionKey, &str)> {
+        let image = self.recording.images.get(place.image.0 as usize)?;
+        let procedure = self.resolved.table.get(place)?.procedure.as_ref()?;
+        let name: &str = &procedure.name;
+        let is_function = image.kind == ImageKind::File
+            && !name.ends_with("@plt")
+            && !name.starts_with(UNNAMED_PROCEDURE);
+        is_function.then(|| ((image.path.to_string(), procedure.start), name))
+    }
 }
 
 /// Keeper of a trace: analyses the items as they arrive, and stores them.

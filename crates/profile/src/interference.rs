@@ -4,7 +4,7 @@
 //! it is where no trace is kept, and is what `vitalfew interference report --json` prints.
 //! All times are in nanoseconds.
 
-use crate::{BlockKind, Host, RunEnd, Throttled, TracedCpuUser};
+use crate::{BlockKind, Host, RunEnd, SharedLine, Throttled, TracedCpuUser};
 use serde::{Deserialize, Serialize};
 
 /// The result of a run.
@@ -157,6 +157,9 @@ pub struct TracedFunction {
     pub locks: Vec<LockLoss>,
     /// The cause of the loss, where the kernel or the function's name tells it.
     pub cause: Option<CauseKind>,
+    /// The cache line that most of its samples share with other threads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shared_line: Option<SharedLine>,
     /// The waits in it and in no traced function that it calls, the longest first.
     pub waits: Vec<FunctionWaits>,
     /// Calls; the recorded ones also stand for those that were not recorded.
@@ -292,6 +295,8 @@ pub enum CauseKind {
     Allocator,
     /// The lock of the process's memory map.
     AddressSpace,
+    /// A cache line that threads pass to and fro.
+    SharedLine,
 }
 
 impl CauseKind {
@@ -308,6 +313,7 @@ impl CauseKind {
             Self::OtherWait => "waiting, for what is not known",
             Self::Allocator => "lock contention in the allocator",
             Self::AddressSpace => "contention for the process's memory map",
+            Self::SharedLine => "shared cache line",
         }
     }
 

@@ -39,6 +39,7 @@ mod process_maps;
 mod process_names;
 mod rare_stacks;
 mod recording;
+mod shared_lines;
 mod stack;
 mod stack_walks;
 mod symbol;
@@ -81,6 +82,7 @@ pub use recording::{
     BranchCount, CallGraph, Collector, Host, NameId, NameSet, Recording, Sample, Target,
     ThreadCount, Waker, kernel_name, name_thread,
 };
+pub use shared_lines::{DataAccess, SharedLines, SharingCode};
 pub use stack::{StackFrame, StackId, StackTable};
 pub use stack_walks::{FRAMES_SUMMARY, StackWalkCounts, StackWalks, warn_of_lost_stacks};
 pub use symbol::{
@@ -88,6 +90,6 @@ pub use symbol::{
 };
 pub use task_times::TaskTimes;
 pub use trace::{
-    BlockId, BlockKind, Execution, SoloInterval, SoloSchedule, ThreadIndex, Throttled, TraceBatch,
-    TraceHead, TraceItem, TracedBlock, TracedCpuUser, TracedPlace, TracedThread, Wait,
+    BlockId, BlockKind, Execution, SharedLine, SoloInterval, SoloSchedule, ThreadIndex, Throttled,
+    TraceBatch, TraceHead, TraceItem, TracedBlock, TracedCpuUser, TracedPlace, TracedThread, Wait,
 };

@@ -1,6 +1,6 @@
 use crate::{
     AccessCount, EmbeddedSymbol, Event, EventId, FRAMES_SUMMARY, Image, ImageId, ImageOffset,
-    StackId, StackTable, StackWalks, StretchCount, TaskTimes,
+    SharingCode, StackId, StackTable, StackWalks, StretchCount, TaskTimes,
 };
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
@@ -272,6 +272,8 @@ pub struct Recording {
     pub stretches: Vec<StretchCount>,
     /// Observed data addresses, by instruction, each once.
     pub accesses: Vec<AccessCount>,
+    /// Samples that access cache lines that threads pass to and fro. They are not stored.
+    pub sharing: Vec<SharingCode>,
 }
 
 impl Recording {
@@ -299,6 +301,7 @@ impl Recording {
             branches: Vec::new(),
             stretches: Vec::new(),
             accesses: Vec::new(),
+            sharing: Vec::new(),
         }
     }
 

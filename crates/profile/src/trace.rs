@@ -118,6 +118,25 @@ pub struct TracedBlock {
     /// `calls` by chance, and by executions that were lost or did not end.
     #[serde(default)]
     pub represented: u64,
+    /// The cache line that its code shares with other threads, as far as samples showed it before
+    /// the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shared_line: Option<SharedLine>,
+}
+
+/// A cache line that threads pass to and fro.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SharedLine {
+    /// The variable in it; `None` if it is no variable of the function's image, but on the heap.
+    pub variable: Option<String>,
+    /// Threads that use it.
+    pub threads: u64,
+    /// True if they use different parts of it (false sharing).
+    pub is_false: bool,
+    /// Samples of the function with a known data address.
+    pub samples: u64,
+    /// Samples among them that access the line.
+    pub shared: u64,
 }
 
 /// The kind of a block.

@@ -37,6 +37,7 @@ mod section;
 mod sites;
 mod symtab;
 mod tables;
+mod variables;
 
 pub use debug_info::{DebugInfo, DebugProcedure};
 pub use debuginfod::DebuginfodClient;
@@ -51,3 +52,4 @@ pub use kernel_file::running_kernel_build_id;
 pub use resolve::{Resolved, resolve};
 pub use search::{SymbolOptions, build_id_of_bytes, build_id_of_file};
 pub use sites::Site;
+pub use variables::name_variable;

@@ -29,6 +29,7 @@ export interface TracedFunction {
   readonly loss: FunctionLoss | null;
   readonly locks: readonly (FunctionLoss & { readonly address: number })[];
   readonly cause: string | null;
+  readonly shared_line?: { readonly variable: string | null; readonly is_false: boolean };
   readonly waits: readonly {
     readonly kind: string;
     readonly ns: number;
@@ -89,6 +90,7 @@ export const CAUSE_LABELS: Readonly<Record<string, string>> = {
   other_wait: "waiting, for what is not known",
   allocator: "lock contention in the allocator",
   address_space: "contention for the process's memory map",
+  shared_line: "shared cache line",
 };
 
 const rounded = (part: number) => (100 * part).toFixed(0);
@@ -161,6 +163,13 @@ export function machineSentences({
   ];
 }
 
+/** The cause of a function's loss; of a shared cache line with its variable. */
+export function causeText({ cause, shared_line }: Pick<TracedFunction, "cause" | "shared_line">): string {
+  const label = CAUSE_LABELS[cause ?? ""] ?? "not known";
+  if (cause !== "shared_line" || !shared_line) return label;
+  return `${label}${shared_line.is_false ? " (false sharing)" : ""}: ${shared_line.variable ?? "heap memory"}`;
+}
+
 /** Functions in which the program loses time, each followed by those of its locks. */
 export const lossRows = (functions: readonly TracedFunction[]) =>
   functions
@@ -169,7 +178,7 @@ export const lossRows = (functions: readonly TracedFunction[]) =>
       ...of.locks.map((lock) => ({ of, lock: `, lock 0x${lock.address.toString(16)}`, ...lock })),
     ])
     .filter((row) => row.is_claimed)
-    .map((row) => ({ ...row, cause: CAUSE_LABELS[row.of.cause ?? ""] ?? "not known" }));
+    .map((row) => ({ ...row, cause: causeText(row.of) }));
 
 /** Waits that threads did not ask for, the longest first. */
 export const waitRows = ({ functions, thread_time_ns }: Pick<InterferenceResult, "functions" | "thread_time_ns">) =>

@@ -4,6 +4,7 @@ import { describe, expect, it } from "vitest";
 import {
   CAUSE_LABELS,
   type TracedFunction,
+  causeText,
   contentionSentence,
   lossRows,
   machineSentences,
@@ -34,6 +35,15 @@ it("has the labels of causes that the command has", () => {
   ]);
   expect(arms.length).toBeGreaterThan(0);
   expect(CAUSE_LABELS).toEqual(Object.fromEntries(arms));
+});
+
+it("names the variable of a shared cache line, as the command does", () => {
+  const line = { variable: "counts", is_false: true };
+  const says = (more: object) => causeText({ cause: "shared_line", shared_line: { ...line, ...more } });
+  expect(says({})).toBe("shared cache line (false sharing): counts");
+  expect(says({ variable: null, is_false: false })).toBe("shared cache line: heap memory");
+  expect(causeText({ cause: "lock", shared_line: line })).toBe("lock contention");
+  expect(causeText({ cause: null })).toBe("not known");
 });
 
 it("says the verdict in the words of the command", () => {

@@ -134,12 +134,15 @@ fn contention_kind(function: &TracedFunction) -> Option<CauseKind> {
 }
 
 /// Returns the cause of a function's loss: contention, or the kind of wait that accounts for most
-/// of it.
+/// of it, or the cache line that it shares with other threads.
 fn cause_of_loss(function: &TracedFunction, loss: &FunctionLoss) -> Option<CauseKind> {
     let lost = loss.solo.loss.estimate / loss.share.max(f64::MIN_POSITIVE);
-    let longest = function.waits.first();
+    let longest = function.waits.first().filter(|_| lost > 0.0);
     let longest = longest.filter(|waits| waits.ns >= MOST * lost * function.total_ns);
-    contention_kind(function).or(longest.map(|waits| waits.kind))
+    let shared = (function.shared_line.as_ref()).map(|_| CauseKind::SharedLine);
+    (contention_kind(function))
+        .or(longest.map(|waits| waits.kind))
+        .or(shared)
 }
 
 /// Describes contention in several functions by the one in which threads wait longest. Functions
@@ -228,6 +231,8 @@ impl<'a> ResultNames<'a> {
             loss: None,
             locks: Vec::new(),
             cause: None,
+            shared_line: (block.shared_line.clone())
+                .filter(|line| line.shared as f64 >= MOST * line.samples as f64),
             waits: self.describe_waits(number, block, state, exact),
             calls: calls.round() as u64,
             recorded: state.recorded,

@@ -448,6 +448,7 @@ impl Planner {
                 unfinished: 0,
                 calls: 0,
                 represented: 0,
+                shared_line: None,
             });
             marked.block.store(
                 self.blocks.len() as u32,
@@ -525,6 +526,7 @@ impl Planner {
             unfinished: 0,
             calls: 0,
             represented: 0,
+            shared_line: None,
         });
     }
 

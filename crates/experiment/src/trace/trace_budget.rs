@@ -188,6 +188,7 @@ mod tests {
             unfinished: 0,
             calls: 0,
             represented: 0,
+            shared_line: None,
         }
     }
 

@@ -11,13 +11,13 @@ pub(super) struct Decoded {
     pub integer: u16,
     pub vector: u32,
     pub masks: u8,
-    /// True if vectors, masks or numbers are among its operands.
-    pub is_vector: bool,
     /// True if its operands include vectors, masks or floating-point numbers.
+    pub is_vector: bool,
+    /// True if it is a conditional branch, or an indirect one or call.
     pub branches: bool,
     /// The flags that it changes.
     pub flags: u8,
-    /// True if it writes memory other than by its first operand.
+    /// True if it writes memory.
     pub stores: bool,
     /// True if it accesses memory by an operand.
     pub accesses: bool,

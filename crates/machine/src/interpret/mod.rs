@@ -48,7 +48,14 @@ pub enum WayObservation {
     Access(ObservedAccess),
     /// The instruction before the sample had accessed memory at this address, if it executed right
     /// before it, without a jump to the sample. Reported first.
-    Before(ImageAddress, u64),
+    Before {
+        /// The instruction.
+        instruction: ImageAddress,
+        /// Address of its first byte in the process.
+        address: u64,
+        /// True if it writes memory.
+        writes: bool,
+    },
 }
 
 /// A memory access on the path after a sample.
@@ -58,6 +65,8 @@ pub struct ObservedAccess {
     pub instruction: ImageAddress,
     /// Address of its first byte in the process, if it follows from the registers.
     pub address: Option<u64>,
+    /// True if it writes memory.
+    pub writes: bool,
     /// True if the walk has not yet used the first half of its steps.
     pub has_room: bool,
 }
@@ -196,10 +205,11 @@ impl CodeInterpreter {
         if let Some(before) = self.access_before(start)
             && let Some(address) = state.address(&before.instruction)
         {
-            each(WayObservation::Before(
-                ImageAddress(before.instruction.ip()),
+            each(WayObservation::Before {
+                instruction: ImageAddress(before.instruction.ip()),
                 address,
-            ));
+                writes: before.stores,
+            });
         }
         let mut way = Vec::with_capacity(MAX_STEPS);
         let (mut at, mut branches) = (start, 0);
@@ -215,6 +225,7 @@ impl CodeInterpreter {
                 each(WayObservation::Access(ObservedAccess {
                     instruction: at,
                     address: state.address(&one.instruction),
+                    writes: one.stores,
                     has_room: step < MAX_STEPS / 2 && branches < MAX_BRANCHES / 2,
                 }));
             }

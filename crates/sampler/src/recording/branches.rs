@@ -10,11 +10,13 @@ use object::elf::{EM_X86_64, FileHeader64, PF_W, PF_X, PT_LOAD, ProgramHeader64}
 use object::read::ReadCache;
 use object::read::elf::{FileHeader, ProgramHeader};
 use profile::{
-    ImageAddress, ImageId, ImageKind, ImageOffset, Location, OnWay, Stretches, TakenBranch, add_way,
+    DataAccess, ImageAddress, ImageId, ImageKind, ImageOffset, Location, OnWay, Stretches,
+    TakenBranch, add_way,
 };
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 use std::fs::File;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
 /// Maximum number of images whose code is read.
@@ -25,6 +27,9 @@ const MOST_STRETCHES: usize = 1 << 20;
 
 /// Maximum number of instructions with data addresses: 60 MB at most, usually far less.
 const MOST_ACCESSING: usize = 1 << 15;
+
+/// Maximum number of accesses to data near a sample.
+const MOST_DATA: usize = 16;
 
 /// Maximum number of segments of an image.
 const MOST_SEGMENTS: usize = 64;
@@ -40,6 +45,8 @@ struct Image {
     file: File,
     /// Mapped segments that are not writable.
     segments: Vec<Segment>,
+    /// Addresses of its variables, before relocation.
+    variables: Vec<Range<u64>>,
     interpreter: CodeInterpreter,
 }
 
@@ -62,17 +69,18 @@ impl Image {
             Some(file) => file.try_clone().ok(),
             None => open_same(&image.path, image.file?, None),
         }?;
-        let segments = constant_segments(&file)?;
+        let (segments, variables) = read_segments(&file)?;
         Some(Self {
             file,
             segments,
+            variables,
             interpreter: CodeInterpreter::new(),
         })
     }
 }
 
-/// Returns the read-only segments of an x86-64 ELF file.
-fn constant_segments(file: &File) -> Option<Vec<Segment>> {
+/// Returns the read-only segments of an x86-64 ELF file, and the addresses of its writable ones.
+fn read_segments(file: &File) -> Option<(Vec<Segment>, Vec<Range<u64>>)> {
     let file = ReadCache::new(file);
     let header = FileHeader64::<Endianness>::parse(&file).ok()?;
     let endian = header.endian().ok()?;
@@ -80,21 +88,23 @@ fn constant_segments(file: &File) -> Option<Vec<Segment>> {
         return None;
     }
     let all = header.program_headers(endian, &file).ok()?.iter();
-    let is_constant = |one: &&ProgramHeader64<Endianness>| {
-        one.p_type(endian) == PT_LOAD && !one.p_flags(endian).contains(PF_W)
-    };
+    let all = all.filter(|one| one.p_type(endian) == PT_LOAD);
+    let is_writable = |one: &&ProgramHeader64<Endianness>| one.p_flags(endian).contains(PF_W);
+    let (writable, constant): (Vec<_>, Vec<_>) = all.take(MOST_SEGMENTS).partition(is_writable);
     let segment = |one: &ProgramHeader64<Endianness>| Segment {
         offset: one.p_offset(endian),
         address: one.p_vaddr(endian),
         length: one.p_filesz(endian),
         is_code: one.p_flags(endian).contains(PF_X),
     };
-    Some(
-        all.filter(is_constant)
-            .take(MOST_SEGMENTS)
-            .map(segment)
-            .collect(),
-    )
+    let addresses = |one: &ProgramHeader64<Endianness>| {
+        let start = one.p_vaddr(endian);
+        start..start.saturating_add(one.p_memsz(endian))
+    };
+    Some((
+        constant.into_iter().map(segment).collect(),
+        writable.into_iter().map(addresses).collect(),
+    ))
 }
 
 /// Returns the code segment at an offset of the file.
@@ -147,6 +157,7 @@ impl Branches {
         let Image {
             file,
             segments,
+            variables,
             interpreter,
         } = image;
         // Difference between addresses in the process and in the file.
@@ -157,12 +168,25 @@ impl Branches {
         let Collection {
             branches,
             accesses,
+            shared_lines,
             warnings,
             ..
         } = collection;
         let space = u64::from(pid);
         let place = |address: ImageAddress| (at.image, ImageOffset(address.0));
         let mut way: Vec<OnWay<(ImageId, ImageOffset)>> = Vec::new();
+        let mut data: Vec<DataAccess> = Vec::new();
+        let mut use_data = |address: u64, writes: bool| {
+            let place = moved.map(|moved| address.wrapping_sub(moved));
+            let place = place.filter(|at| variables.iter().any(|all| all.contains(at)));
+            if data.len() < MOST_DATA {
+                data.push(DataAccess {
+                    address,
+                    writes,
+                    variable: place.map(|place| (at.image, ImageAddress(place))),
+                });
+            }
+        };
         interpreter.follow(
             ImageAddress(at.offset.0),
             registers,
@@ -177,12 +201,22 @@ impl Branches {
                         branches.entry((at.image, branch, target)).or_default().0 += 1;
                     }
                 }
-                WayObservation::Access(seen) => way.push(OnWay {
-                    instruction: place(seen.instruction),
-                    address: seen.address,
-                    has_room: seen.has_room,
-                }),
-                WayObservation::Before(instruction, address) => {
+                WayObservation::Access(seen) => {
+                    if let Some(address) = seen.address {
+                        use_data(address, seen.writes);
+                    }
+                    way.push(OnWay {
+                        instruction: place(seen.instruction),
+                        address: seen.address,
+                        has_room: seen.has_room,
+                    });
+                }
+                WayObservation::Before {
+                    instruction,
+                    address,
+                    writes,
+                } => {
+                    use_data(address, writes);
                     if let Some(one) = accesses.get_mut(&place(instruction)) {
                         one.wait(space, address);
                     }
@@ -190,6 +224,9 @@ impl Branches {
             },
         );
         add_way(space, &way, MOST_ACCESSING, accesses);
+        if let Some(thread) = registers.thread {
+            shared_lines.add_sample(pid, thread, at, data.into_iter());
+        }
         if accesses.len() >= MOST_ACCESSING {
             warnings.insert(format!(
                 "data addresses are of the first {MOST_ACCESSING} instructions that were seen"

@@ -12,7 +12,7 @@ use crate::recording::script_functions::ScriptFunctions;
 use crate::recording::tally::Tally;
 use profile::{
     Accesses, FileIdentity, ImageId, ImageKind, ImageOffset, Location, NameId, ProcessAddress,
-    RARE_STACKS, RARE_STACKS_WARNING, StackId, Stretches,
+    RARE_STACKS, RARE_STACKS_WARNING, SharedLines, StackId, Stretches,
 };
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
@@ -65,6 +65,8 @@ pub(crate) struct Collection {
     pub stretches: Stretches,
     /// Data addresses, by the instruction that accesses them.
     pub accesses: FxHashMap<(ImageId, ImageOffset), Accesses>,
+    /// Cache lines by the threads that use them.
+    pub shared_lines: SharedLines,
     /// Functions of other languages.
     pub functions: ScriptFunctions,
     /// Labels of goroutines.
@@ -110,6 +112,7 @@ impl Collection {
             branches: FxHashMap::default(),
             stretches: Stretches::default(),
             accesses: FxHashMap::default(),
+            shared_lines: SharedLines::default(),
             functions: ScriptFunctions::default(),
             labels: GoroutineLabels::default(),
             labelled: Vec::new(),

@@ -9,7 +9,7 @@ use crate::recording::collection::Collection;
 use crate::recording::script_functions::ScriptFunctions;
 use profile::{
     AccessCount, BranchCount, BuildId, EmbeddedSymbol, Image, ImageId, ImageKind, ImageOffset,
-    Location, ProcessAddress, RARE_STACKS, Recording, StretchCount, name_processes,
+    Location, ProcessAddress, RARE_STACKS, Recording, SharingCode, StretchCount, name_processes,
     rare_stacks_symbol,
 };
 use rustc_hash::FxHashMap;
@@ -101,6 +101,14 @@ pub(crate) fn move_samples(
     };
     recording.accesses = accesses.map(finished).collect();
     recording.accesses.sort_unstable();
+    let sharing = std::mem::take(&mut collection.shared_lines).into_sharing_code();
+    let sharing = sharing.map(|code| SharingCode {
+        place: finisher.place_in_recording(code.place),
+        variable: (code.variable).map(|(image, at)| (finisher.image_in_recording(image), at)),
+        ..code
+    });
+    recording.sharing = sharing.collect();
+    recording.sharing.sort_unstable_by_key(|code| code.place);
     finisher.embed_names(names.find_names);
     recording.images = finisher.new;
     recording.symbols = finisher.embedded.into_iter().collect();

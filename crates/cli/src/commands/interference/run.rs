@@ -6,7 +6,7 @@ use crate::output::group_digits;
 use crate::screen::{Screen, tell_user};
 use crate::wrapped::{self, Line, Signals};
 use experiment::{FunctionPattern, TraceLive, TraceOptions, find_runtime};
-use orchestration::{RepeatedStreams, Silenced, TraceKeeper, known_patterns, usual_trace};
+use orchestration::{HotCode, RepeatedStreams, Silenced, TraceKeeper, known_patterns, usual_trace};
 use sampler::Exit;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -17,7 +17,8 @@ const ATTACHED: Duration = Duration::from_secs(30);
 /// Runs the command.
 pub fn run(args: &InterferenceRunArgs) -> anyhow::Result<ExitCode> {
     let signals = Signals::catch_signals()?;
-    let options = trace_options(args, &signals)?;
+    let hot = code_to_trace(args, &signals)?;
+    let options = trace_options(args, hot.functions.clone())?;
     let mut keeper = TraceKeeper::create(
         args.output.clone(),
         args.db.clone(),
@@ -31,7 +32,9 @@ pub fn run(args: &InterferenceRunArgs) -> anyhow::Result<ExitCode> {
         &mut |live| show(live, &line),
     )?;
     line.clear();
-    let (path, result) = keeper.finish(&traced.head)?;
+    let mut head = traced.head;
+    hot.name_shared_lines(&mut head);
+    let (path, result) = keeper.finish(&head)?;
     if !args.quiet {
         let path = path.display().to_string();
         tell_user(&format!("what was measured is in {path}"));
@@ -50,15 +53,10 @@ pub fn run(args: &InterferenceRunArgs) -> anyhow::Result<ExitCode> {
     Ok(wrapped::exit_code(exit))
 }
 
-/// Returns the functions that must exist in the program, and others that may be absent.
-fn functions_to_trace(
-    args: &InterferenceRunArgs,
-    signals: &Signals,
-) -> anyhow::Result<[Vec<FunctionPattern>; 2]> {
+/// Returns the hot code of the program; nothing if the user names functions.
+fn code_to_trace(args: &InterferenceRunArgs, signals: &Signals) -> anyhow::Result<HotCode> {
     if !args.functions.is_empty() {
-        let named = args.functions.iter();
-        let named = named.map(|text| FunctionPattern::parse(text));
-        return Ok([named.collect(), Vec::new()]);
+        return Ok(HotCode::default());
     }
     if let Some(pid) = args.pid {
         if !args.quiet {
@@ -66,8 +64,7 @@ fn functions_to_trace(
                 "the process is sampled for 3 s, to see which functions take time, and then they are traced",
             );
         }
-        let found = hot::functions_of_process(pid, &signals.stop)?;
-        return Ok([found, known_patterns()]);
+        return hot::functions_of_process(pid, &signals.stop);
     }
     // Reports an error now, not after the first run.
     experiment::check_traced_command(&args.command.words)?;
@@ -82,11 +79,21 @@ fn functions_to_trace(
     let found = hot::functions(&args.command.words, signals);
     streams.restore_output();
     streams.rewind_input()?;
-    Ok([found?, known_patterns()])
+    found
 }
 
-fn trace_options(args: &InterferenceRunArgs, signals: &Signals) -> anyhow::Result<TraceOptions> {
-    let [functions, also] = functions_to_trace(args, signals)?;
+fn trace_options(
+    args: &InterferenceRunArgs,
+    hot: Vec<FunctionPattern>,
+) -> anyhow::Result<TraceOptions> {
+    let named = args.functions.iter();
+    let named: Vec<FunctionPattern> = named.map(|text| FunctionPattern::parse(text)).collect();
+    // Named functions must exist in the program, and known ones may be absent.
+    let (functions, also) = if named.is_empty() {
+        (hot, known_patterns())
+    } else {
+        (named, Vec::new())
+    };
     let runtime = find_runtime(args.runtime.as_deref())?;
     Ok(TraceOptions {
         functions,

@@ -155,6 +155,22 @@ fn speed(program: &SoloLoss) -> String {
     )
 }
 
+/// Returns the cause of a function's loss, of a shared cache line with its variable.
+fn cause_text(function: &TracedFunction) -> String {
+    let label = function.cause.map_or("not known", CauseKind::label);
+    let line = function.shared_line.as_ref();
+    let Some(line) = line.filter(|_| function.cause == Some(CauseKind::SharedLine)) else {
+        return label.to_owned();
+    };
+    let sharing = if line.is_false {
+        " (false sharing)"
+    } else {
+        ""
+    };
+    let variable = line.variable.as_deref().unwrap_or("heap memory");
+    format!("{label}{sharing}: {}", clean_name(variable))
+}
+
 /// Writes the functions in which the program loses time, and the locks of functions with several.
 fn losses(result: &Interference, shown: &Shown, out: &mut impl Write) -> std::io::Result<()> {
     let mut table = Table::new(vec![
@@ -190,16 +206,16 @@ fn losses(result: &Interference, shown: &Shown, out: &mut impl Write) -> std::io
         if is_contended && result.contention.is_some() && !shown.all {
             continue;
         }
-        let cause = function.cause.map_or("not known", CauseKind::label);
+        let cause = cause_text(function);
         let name = shorten_middle(&clean_name(&function.name), NAME);
         if let Some(loss) = &function.loss {
-            add(loss, name.clone(), cause);
+            add(loss, name.clone(), &cause);
         }
         for lock in &function.locks {
             add(
                 &lock.loss,
                 format!("{name}, lock 0x{:x}", lock.address),
-                cause,
+                &cause,
             );
         }
     }
