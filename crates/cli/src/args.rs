@@ -1,14 +1,17 @@
 //! The command line: one definition for the parser, the help, the man pages and the completions.
 
-use crate::option_values::{parse_duration, parse_percent, parse_size};
+use crate::option_values::{DatabaseArg, parse_duration, parse_percent, parse_size};
 use crate::screen::{ColorChoice, ScreenSettings};
 
-use clap::{ArgGroup, Parser, Subcommand, ValueEnum};
+use clap::{ArgGroup, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use results::{CompareBy, CompareOptions, MeasurePer, RecordingSource, ReportBy, SampleFilter};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 use store::TimeRange;
+
+/// Heading of the options that all commands have.
+const EVERYWHERE: &str = "Options everywhere";
 
 /// Of all the time a program takes, the few causes that matter.
 #[derive(Debug, Parser)]
@@ -18,20 +21,37 @@ use store::TimeRange;
     about = "Of all the time a program takes, the few causes that matter",
     arg_required_else_help = true,
     propagate_version = true,
+    help_template = "\
+{about}
+
+{usage-heading} vitalfew <COMMAND>, and vitalfew help <COMMAND>
+
+  run       Run a command and say what is worth changing: the few causes, with evidence
+  record    Record where a command, a process or the whole machine spends its time
+  report    Say where the time of a recording went
+  top       Show what runs now, live in the terminal
+  causal    Say what speeding code up would be worth
+  serve     Show everything on a page in the browser
+
+More of recordings:  annotate bottlenecks stats diff export html
+All the time:        daemon epochs query
+Threads, CI, agents: interference check mcp
+This machine:        doctor (what can be measured here, and what mends the rest)
+Options everywhere:  --color WHEN, --no-pager, -h or --help, -V or --version{after-help}",
     after_help = "\
 Examples:
   vitalfew run -- ./app                what is worth changing?
+  vitalfew run -p 1234                 and in a process that runs already?
   vitalfew record -- make -j8          where does a build spend its time?
-  vitalfew record -a --for 30s         where does the whole machine?
-  vitalfew report                      the last recording, by procedure
-  vitalfew doctor                      what can be measured here?"
+  vitalfew record -a --for 30s         where does the whole machine?"
 )]
 pub struct Args {
-    /// Colour what matters
-    #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t)]
+    /// Colour what matters: auto (on a terminal, unless NO_COLOR is set), always or never
+    #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t, help_heading = EVERYWHERE,
+          hide_default_value = true, hide_possible_values = true)]
     pub color: ColorChoice,
     /// Never show a result through a pager ($VITALFEW_PAGER, $PAGER, less)
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = EVERYWHERE)]
     pub no_pager: bool,
     /// What to do.
     #[command(subcommand)]
@@ -39,6 +59,19 @@ pub struct Args {
 }
 
 impl Args {
+    /// Parses the command line. A database that it names becomes the default one.
+    pub fn parse_line() -> Self {
+        let mut matches = Self::command().get_matches();
+        let mut innermost = &matches;
+        while let Some((_, inner)) = innermost.subcommand() {
+            innermost = inner;
+        }
+        if let Ok(Some(database)) = innermost.try_get_one::<PathBuf>("db") {
+            store::name_database(database);
+        }
+        Self::from_arg_matches_mut(&mut matches).unwrap_or_else(|error| error.exit())
+    }
+
     /// Returns the output settings.
     pub fn screen_settings(&self) -> ScreenSettings {
         let wide = match &self.command {
@@ -195,11 +228,11 @@ pub struct Record {
     #[arg(long = "for", value_name = "TIME", value_parser = parse_duration)]
     pub duration: Option<Duration>,
     /// Write to this file instead of the database
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE", conflicts_with = "db")]
     pub output: Option<PathBuf>,
-    /// The database directory (default: $VITALFEW_DB, else ~/.local/share/vitalfew)
-    #[arg(long, value_name = "DIR", conflicts_with = "output")]
-    pub db: Option<PathBuf>,
+    /// Where.
+    #[command(flatten)]
+    pub database: DatabaseArg,
     /// Keep copies of the programs and libraries that had samples, for annotate and report --by line
     /// after a rebuild: in FILE.images, or in images/ of the database
     #[arg(long)]
@@ -286,9 +319,9 @@ pub enum DaemonAction {
 /// Location of a daemon.
 #[derive(Debug, clap::Args)]
 pub struct DaemonAsk {
-    /// The database directory (default: $VITALFEW_DB, else ~/.local/share/vitalfew)
-    #[arg(long, value_name = "DIR")]
-    pub db: Option<PathBuf>,
+    /// Where.
+    #[command(flatten)]
+    pub database: DatabaseArg,
     /// The daemon's socket (default: in the database)
     #[arg(long, value_name = "PATH")]
     pub socket: Option<PathBuf>,
@@ -300,9 +333,9 @@ pub struct DaemonAsk {
 /// `vitalfew daemon run`.
 #[derive(Debug, clap::Args)]
 pub struct DaemonRun {
-    /// The database directory (default: $VITALFEW_DB, else ~/.local/share/vitalfew)
-    #[arg(long, value_name = "DIR")]
-    pub db: Option<PathBuf>,
+    /// Where.
+    #[command(flatten)]
+    pub database: DatabaseArg,
     /// The socket to be asked by, which only its owner can use (default: in the database)
     #[arg(long, value_name = "PATH")]
     pub socket: Option<PathBuf>,
@@ -517,11 +550,14 @@ fn processor_help() -> String {
 }
 
 /// Location of a recording.
-#[derive(Clone, Debug, clap::Args)]
+#[derive(Clone, Debug, Default, clap::Args)]
 pub struct Source {
     /// A recording's file, an epoch's directory or a database (default: the last recording)
-    #[arg(value_name = "RECORDING")]
+    #[arg(value_name = "RECORDING", conflicts_with = "db")]
     pub path: Option<PathBuf>,
+    /// Where.
+    #[command(flatten)]
+    pub database: DatabaseArg,
     /// Of a database, the epochs that began then, together: a time as 20261121 or 2026-11-21T03:15
     /// (UTC), or A..B, A.., ..B, .. (default: the last)
     #[arg(long, value_name = "A..B", value_parser = parse_time_range)]
@@ -590,9 +626,9 @@ impl Filter {
 /// Location of a database, and the selected part of it.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Chosen {
-    /// The database directory (default: $VITALFEW_DB, else ~/.local/share/vitalfew)
-    #[arg(long, value_name = "DIR")]
-    pub db: Option<PathBuf>,
+    /// Where.
+    #[command(flatten)]
+    pub database: DatabaseArg,
     /// The epochs that began then: a time as 20261121 or 2026-11-21T03:15 (UTC), or A..B, A.., ..B
     #[arg(long, value_name = "A..B", value_parser = parse_time_range, default_value = "..")]
     pub epoch: TimeRange,
@@ -878,6 +914,53 @@ mod tests {
     #[test]
     fn the_definitions_are_consistent() {
         Args::command().debug_assert();
+    }
+
+    #[test]
+    fn the_help_is_one_screen_that_names_every_command() {
+        let help = Args::command().render_long_help().to_string();
+        assert_eq!(help, Args::command().render_help().to_string());
+        assert!(help.lines().count() <= 24, "{help}");
+        for command in Args::command()
+            .get_subcommands()
+            .filter(|one| !one.is_hide_set())
+        {
+            let mut words = help.split_whitespace();
+            assert!(
+                words.any(|word| word == command.get_name()),
+                "{}",
+                command.get_name()
+            );
+        }
+    }
+
+    #[test]
+    fn every_command_with_a_database_takes_db() {
+        const WITHOUT: [&str; 12] = [
+            "stats",
+            "diff",
+            "check",
+            "mcp",
+            "doctor",
+            "generate",
+            "names",
+            "man",
+            "completions",
+            "unwind-tables",
+            "daemon",
+            "help",
+        ];
+        let mut commands = vec![Args::command()];
+        while let Some(command) = commands.pop() {
+            let name = command.get_name().to_owned();
+            commands.extend(command.get_subcommands().cloned());
+            let takes = command
+                .get_arguments()
+                .any(|argument| argument.get_id() == "db");
+            let is_group = command.has_subcommands();
+            let expected = !is_group && !WITHOUT.contains(&name.as_str());
+            assert_eq!(takes, expected, "{name}");
+        }
     }
 
     #[test]

@@ -20,11 +20,10 @@ mod times;
 mod wrapped;
 
 use args::{Args, Command};
-use clap::Parser;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let mut args = Args::parse();
+    let mut args = Args::parse_line();
     screen::configure(args.screen_settings());
     let result = match args.command.process_mut().map_or(Ok(()), find_process) {
         Ok(()) => run_command(&args.command),

@@ -2,7 +2,16 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
 use std::time::Duration;
+
+/// Location of the database.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct DatabaseArg {
+    /// The database directory (default: $VITALFEW_DB, else ~/.local/share/vitalfew)
+    #[arg(long, value_name = "DIR")]
+    pub db: Option<PathBuf>,
+}
 
 /// The command that another command runs.
 #[derive(Clone, Debug, clap::Args)]

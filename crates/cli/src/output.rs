@@ -92,6 +92,13 @@ pub fn shell_words(words: &[String]) -> String {
     quoted.join(" ")
 }
 
+/// Returns ` --db DIR` for a next command if the user has named a database.
+pub fn database_option() -> String {
+    store::named_database().map_or_else(String::new, |path| {
+        format!(" --db {}", shell_word(&path.display().to_string()))
+    })
+}
+
 fn shell_word(word: &str) -> String {
     let is_plain = |letter: char| letter.is_alphanumeric() || "_-./:=,@%+".contains(letter);
     if !word.is_empty() && word.chars().all(is_plain) {

@@ -39,7 +39,7 @@ pub fn accept_recording(opened: OpenedRecording) -> Recording {
 
 /// Chooses epochs of a database, at least one.
 pub fn choose_epochs(chosen: &Chosen) -> anyhow::Result<Vec<Epoch>> {
-    results::choose_epochs(chosen.db.as_deref(), &chosen.epoch, chosen.host.as_deref())
+    results::choose_epochs(&chosen.epoch, chosen.host.as_deref())
 }
 
 /// Reports missing files that would name more.

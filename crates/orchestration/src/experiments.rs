@@ -57,7 +57,6 @@ pub struct ProfileKeeper<'a> {
     pub precision: Option<Precision>,
     /// The measure of progress.
     pub choice: Option<ProgressChoice>,
-    database: Option<PathBuf>,
     fewest_speedups: usize,
     /// Rewinds the command's input, if possible.
     rewind: &'a mut dyn FnMut() -> bool,
@@ -67,12 +66,10 @@ pub struct ProfileKeeper<'a> {
 }
 
 impl<'a> ProfileKeeper<'a> {
-    /// Creates a keeper for a profile in a file, or in a database (`None` is the default one). A
-    /// line needs data for `fewest_speedups` different speedups to be reported. `rewind` rewinds
+    /// Creates a keeper for a profile in a file, or in the default database. A line needs data for `fewest_speedups` different speedups to be reported. `rewind` rewinds
     /// the command's input, if possible.
     pub fn new(
         file: Option<PathBuf>,
-        database: Option<PathBuf>,
         fewest_speedups: usize,
         rewind: &'a mut dyn FnMut() -> bool,
     ) -> Self {
@@ -81,7 +78,6 @@ impl<'a> ProfileKeeper<'a> {
             profile: CausalProfile::default(),
             precision: None,
             choice: None,
-            database,
             fewest_speedups,
             rewind,
             saved: 0,
@@ -92,11 +88,7 @@ impl<'a> ProfileKeeper<'a> {
     /// Saves a run, replacing its earlier state.
     fn store_run(&mut self, run: &CausalRun) -> Result<(), store::StoreError> {
         let path = self.path.get_or_insert_with(|| {
-            let database = self
-                .database
-                .clone()
-                .unwrap_or_else(store::default_database);
-            store::causal_path(&database, run.start_unix_ns)
+            store::causal_path(&store::default_database(), run.start_unix_ns)
         });
         store::save_causal(run, path).map(|_| ())
     }

@@ -107,7 +107,7 @@ pub fn gather_content(
         not_read: Vec::new(),
     };
     let latest = if files.is_empty() {
-        latest_files(None)?
+        latest_files()?
     } else {
         Vec::new()
     };
@@ -172,12 +172,12 @@ fn given_files<'a>(files: impl Iterator<Item = &'a PathBuf>) -> anyhow::Result<V
     Ok(given)
 }
 
-/// Returns the database, if it has recordings, and the latest results in it.
+/// Returns the default database, if it has recordings, and the latest results in it.
 ///
 /// # Errors
 /// If the database has neither, or cannot be read.
-pub fn latest_files(database: Option<&Path>) -> anyhow::Result<Vec<PathBuf>> {
-    let database = database.map_or_else(store::default_database, Path::to_owned);
+pub fn latest_files() -> anyhow::Result<Vec<PathBuf>> {
+    let database = store::default_database();
     let mut files = Vec::new();
     if let Ok(opened) = store::Database::open(&database)
         && opened.latest_epoch()?.0.is_some()

@@ -40,7 +40,7 @@ pub(crate) fn trace_recorded(
         duration: Some(duration),
         ..usual_trace(command.to_vec(), attach, runtime)
     };
-    let mut keeper = TraceKeeper::create(None, None, Some(USUAL_LIMIT_MIB))?;
+    let mut keeper = TraceKeeper::create(None, Some(USUAL_LIMIT_MIB))?;
     let traced = experiment::trace(
         &options,
         stop,
@@ -204,20 +204,16 @@ pub struct TraceKeeper {
 }
 
 impl TraceKeeper {
-    /// Creates a trace in a file, or in a new file of a database (`None` is the default one). Only
-    /// the result is stored of a trace larger than `limit_mib`. Without a limit, only the result of
-    /// any trace is stored.
+    /// Creates a trace in a file, or in a new file of the default database. Only the result is
+    /// stored of a trace larger than `limit_mib`. Without a limit, only the result of any trace is
+    /// stored.
     ///
     /// # Errors
     /// If the file cannot be written.
-    pub fn create(
-        file: Option<PathBuf>,
-        database: Option<PathBuf>,
-        limit_mib: Option<u64>,
-    ) -> anyhow::Result<Self> {
+    pub fn create(file: Option<PathBuf>, limit_mib: Option<u64>) -> anyhow::Result<Self> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let now = now.map_or(0, |now| now.as_nanos() as u64);
-        let database = database.unwrap_or_else(store::default_database);
+        let database = store::default_database();
         let path = |kept| match &file {
             Some(path) => path.clone(),
             None => store::interference_path(&database, now, kept),

@@ -153,17 +153,13 @@ pub fn open_by_host(
         .collect())
 }
 
-/// Opens a database (`None`: the default one) and chooses epochs of it, at least one.
+/// Opens the default database and chooses epochs of it, at least one.
 ///
 /// # Errors
 /// If there is no such database or epoch.
-pub fn choose_epochs(
-    database: Option<&Path>,
-    range: &TimeRange,
-    host: Option<&str>,
-) -> anyhow::Result<Vec<Epoch>> {
-    let path = database.map_or_else(store::default_database, Path::to_owned);
-    if database.is_none() && !path.exists() {
+pub fn choose_epochs(range: &TimeRange, host: Option<&str>) -> anyhow::Result<Vec<Epoch>> {
+    let path = store::default_database();
+    if !path.exists() {
         return Err(nothing_recorded(&path));
     }
     if path.is_file() {

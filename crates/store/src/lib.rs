@@ -94,6 +94,7 @@ use profile::Recording;
 use std::env;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 /// The kind of data at a path.
 #[derive(Debug)]
@@ -119,10 +120,24 @@ pub fn open_path(path: &Path) -> Result<Opened, StoreError> {
     read_file(path).map(|recording| Opened::Recording(Box::new(recording)))
 }
 
-/// Returns the default database: `$VITALFEW_DB`, else `$XDG_DATA_HOME/vitalfew`, else
+/// The database that the user has named.
+static NAMED_DATABASE: OnceLock<PathBuf> = OnceLock::new();
+
+/// Makes this the default database of the process. Only the first call counts.
+pub fn name_database(path: &Path) {
+    NAMED_DATABASE.get_or_init(|| path.to_owned());
+}
+
+/// Returns the database that the user has named.
+pub fn named_database() -> Option<&'static Path> {
+    NAMED_DATABASE.get().map(PathBuf::as_path)
+}
+
+/// Returns the default database: the named one, else `$VITALFEW_DB`, else `$XDG_DATA_HOME/vitalfew`, else
 /// `~/.local/share/vitalfew`.
 pub fn default_database() -> PathBuf {
-    database_in(|name| env::var_os(name), env::home_dir())
+    let named = named_database().map(Path::to_owned);
+    named.unwrap_or_else(|| database_in(|name| env::var_os(name), env::home_dir()))
 }
 
 fn database_in(var: impl Fn(&str) -> Option<OsString>, home: Option<PathBuf>) -> PathBuf {

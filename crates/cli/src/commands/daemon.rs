@@ -35,7 +35,7 @@ fn run_daemon(args: &DaemonRun) -> anyhow::Result<ExitCode> {
     }
     let events = args.events.iter().map(|event| EventSpec::parse(event));
     let options = DaemonOptions {
-        database: args.db.clone().unwrap_or_else(store::default_database),
+        database: store::default_database(),
         socket: args.socket.clone(),
         events: events.collect::<Result<_, _>>()?,
         frequency: args.frequency,
@@ -116,7 +116,7 @@ fn this_program() -> Command {
 }
 
 fn ask_daemon(args: &DaemonAsk, request: Request) -> anyhow::Result<ExitCode> {
-    let path = args.db.clone().unwrap_or_else(store::default_database);
+    let path = store::default_database();
     let asked = daemon::ask_daemon(&path, args.socket.as_deref(), request);
     let status = asked.map_err(|error| match daemon::abandoned_of(&path) {
         None => error,

@@ -22,14 +22,10 @@ pub fn run(args: &Record) -> anyhow::Result<ExitCode> {
         // Only here, because a command that is started would create its files so, too.
         create_private_files();
     }
-    let database = match (&args.output, &args.db) {
-        (Some(_), _) => None,
-        (None, Some(directory)) => Some(open_database(directory)?),
-        (None, None) => Some(open_database(&store::default_database())?),
+    let database = match &args.output {
+        Some(file) => check_writable(file).map(|()| None)?,
+        None => Some(open_database(&store::default_database())?),
     };
-    if let Some(file) = &args.output {
-        check_writable(file)?;
-    }
     let signals = Signals::catch_signals()?;
     let mut talk = Talk::new(args.quiet);
     let mut outcome = sampler::record(&options, &signals.stop, &mut |progress| {
@@ -287,7 +283,7 @@ fn summarize(
         tell_user(&nothing_sampled(recording));
         return;
     }
-    let usual = args.output.is_none() && args.db.is_none() && !written.path.is_file();
+    let usual = args.output.is_none() && args.database.db.is_none() && !written.path.is_file();
     let place = if usual {
         String::new()
     } else {

@@ -180,13 +180,7 @@ fn warn_omitted(omitted: &[OmittedProcedure], total: f64) {
 
 /// Interprets the arguments: a single one that is a file is the recording.
 fn split_arguments(args: &Args) -> (Option<String>, Source) {
-    let source = &args.source;
-    let mut source = Source {
-        path: source.path.clone(),
-        epoch: source.epoch.clone(),
-        host: source.host.clone(),
-        debug_dir: source.debug_dir.clone(),
-    };
+    let mut source = args.source.clone();
     let mut wanted = args.procedure.clone();
     let is_file = |name: &String| std::path::Path::new(name).exists();
     let of_all = args.summary || args.autofdo.is_some();

@@ -1,5 +1,6 @@
 //! The command line of `vitalfew bottlenecks`.
 
+use crate::option_values::DatabaseArg;
 use analysis::bottleneck::suggesters::Suggester;
 use clap::ValueEnum;
 use regex::Regex;
@@ -23,8 +24,11 @@ Exit codes: 0, 1 failure, 2 usage, 4 the profile has no cost, or no difference w
 pub struct Bottlenecks {
     /// A profile: a recording of ours, pprof, perf, folded stacks, Firefox Profiler, speedscope, …
     /// (default: the last recording); several are runs of the same thing
-    #[arg(value_name = "PROFILE")]
+    #[arg(value_name = "PROFILE", conflicts_with = "db")]
     pub profiles: Vec<PathBuf>,
+    /// Where.
+    #[command(flatten)]
+    pub database: DatabaseArg,
     /// Compare with this profile: costs are those of PROFILE less those of this one; can be repeated for
     /// several runs
     #[arg(long, value_name = "PROFILE2")]

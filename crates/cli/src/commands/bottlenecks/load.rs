@@ -104,10 +104,9 @@ fn read_tree(
         return Ok(profile);
     }
     let source = Source {
-        epoch: None,
-        host: None,
         path: path.map(Path::to_owned),
         debug_dir: args.debug_dir.clone(),
+        ..Source::default()
     };
     let mut recording = source::open_source(&source, Wanted::ALL)?;
     profile::fold_interpreter_frames(&mut recording);

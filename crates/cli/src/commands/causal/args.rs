@@ -1,6 +1,6 @@
 //! The command line of `vitalfew causal`.
 
-use crate::option_values::{AttachableCommand, parse_duration};
+use crate::option_values::{AttachableCommand, DatabaseArg, parse_duration};
 use clap::ValueEnum;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -51,8 +51,11 @@ What the numbers mean: docs/causal.md
 Exit codes: 0, 1 failure, 2 usage, 4 the experiments do not tell what any code is worth.")]
 pub struct CausalReport {
     /// Causal profiles of one program, ours or Coz's, which are put together (default: the last one)
-    #[arg(value_name = "FILE")]
+    #[arg(value_name = "FILE", conflicts_with = "db")]
     pub files: Vec<PathBuf>,
+    /// Where.
+    #[command(flatten)]
+    pub database: DatabaseArg,
     /// Only this progress point
     #[arg(long, value_name = "NAME")]
     pub point: Option<String>,
@@ -149,11 +152,11 @@ pub struct CausalRunArgs {
     #[arg(long, conflicts_with_all = ["end_to_end", "fixed_line", "fixed_speedup"])]
     pub suggest_progress: bool,
     /// Add the runs to this profile (default: a new one in the database)
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE", conflicts_with = "db")]
     pub output: Option<PathBuf>,
-    /// The database directory (default: $VITALFEW_DB, else ~/.local/share/vitalfew)
-    #[arg(long, value_name = "DIR", conflicts_with = "output")]
-    pub db: Option<PathBuf>,
+    /// Where.
+    #[command(flatten)]
+    pub database: DatabaseArg,
     /// JSON instead of text (schema: docs/json.md)
     #[arg(long)]
     pub json: bool,

@@ -74,7 +74,7 @@ fn given_options(args: &CausalRunArgs) -> Vec<String> {
     }
     for (option, path) in [
         ("--output", &args.output),
-        ("--db", &args.db),
+        ("--db", &args.database.db),
         ("--runtime", &args.runtime),
     ] {
         if let Some(path) = path {

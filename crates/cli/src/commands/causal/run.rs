@@ -115,6 +115,7 @@ fn report_findings(path: PathBuf, args: &CausalRunArgs) -> anyhow::Result<()> {
     tell_user(&format!("the experiments are in {}", path.display()));
     let report = super::args::CausalReport {
         files: vec![path],
+        database: args.database.clone(),
         point: None,
         min_speedups: fewest_speedups(args),
         all: false,
@@ -202,12 +203,7 @@ impl<'a> Talk<'a> {
         Self {
             args,
             line: Line::new(args.quiet),
-            keeper: ProfileKeeper::new(
-                args.output.clone(),
-                args.db.clone(),
-                fewest_speedups(args).into(),
-                rewind,
-            ),
+            keeper: ProfileKeeper::new(args.output.clone(), fewest_speedups(args).into(), rewind),
             looking: None,
             again: Instant::now(),
         }

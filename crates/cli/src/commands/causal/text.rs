@@ -2,7 +2,7 @@
 
 use super::shown_report::ShownEffects;
 use crate::output::shell_words;
-use crate::output::{clean_name, count_noun, format_ns, group_digits};
+use crate::output::{clean_name, count_noun, database_option, format_ns, group_digits};
 use analysis::causal::{Effect, EffectVerdict, Estimate, FragmentEffects, Lack};
 use results::causal::{CURVE_SPEEDUPS, measure_name};
 use std::collections::BTreeMap;
@@ -331,7 +331,7 @@ fn next(report: &ShownEffects<'_>) -> String {
     let unclear =
         |finding: &&FragmentEffects| surest_verdict(finding) == Some(EffectVerdict::Unclear);
     let files = match report.files.as_str() {
-        "" => String::new(),
+        "" => database_option(),
         files => format!(" {}", clean_name(files)),
     };
     let claimed = report

@@ -1,6 +1,6 @@
 //! The command line of `vitalfew interference`.
 
-use crate::option_values::{AttachableCommand, parse_duration, parse_percent};
+use crate::option_values::{AttachableCommand, DatabaseArg, parse_duration, parse_percent};
 use orchestration::{USUAL_LIMIT_MIB, USUAL_OVERHEAD, USUAL_ROOM_MIB};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -78,11 +78,11 @@ pub struct InterferenceRunArgs {
     #[command(flatten)]
     pub shown: Shown,
     /// Keep the trace in this file (default: a new one in the database)
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE", conflicts_with = "db")]
     pub output: Option<PathBuf>,
-    /// The database directory (default: $VITALFEW_DB, else ~/.local/share/vitalfew)
-    #[arg(long, value_name = "DIR", conflicts_with = "output")]
-    pub db: Option<PathBuf>,
+    /// Where.
+    #[command(flatten)]
+    pub database: DatabaseArg,
     /// Keep only the result
     #[arg(long)]
     pub no_trace: bool,
@@ -118,8 +118,11 @@ What the numbers mean: docs/interference.md
 Exit codes: 0, 1 failure, 2 usage, 4 no traced function was executed.")]
 pub struct InterferenceReport {
     /// A trace, or the result of a run (default: the last one in the database)
-    #[arg(value_name = "FILE")]
+    #[arg(value_name = "FILE", conflicts_with = "db")]
     pub file: Option<PathBuf>,
+    /// Where.
+    #[command(flatten)]
+    pub database: DatabaseArg,
     /// How it is shown.
     #[command(flatten)]
     pub shown: Shown,

@@ -21,7 +21,6 @@ pub fn run(args: &InterferenceRunArgs) -> anyhow::Result<ExitCode> {
     let options = trace_options(args, hot.functions.clone())?;
     let mut keeper = TraceKeeper::create(
         args.output.clone(),
-        args.db.clone(),
         (!args.no_trace).then_some(args.trace_limit),
     )?;
     let line = Line::new(args.quiet);

@@ -1,6 +1,6 @@
 //! The command lines of `vitalfew html` and `vitalfew serve`.
 
-use crate::option_values::parse_size;
+use crate::option_values::{DatabaseArg, parse_size};
 use std::path::PathBuf;
 
 /// `vitalfew html`.
@@ -41,9 +41,6 @@ pub struct Serve {
     /// What to show.
     #[command(flatten)]
     pub shown: PageFiles,
-    /// A database directory instead of the default one
-    #[arg(long, value_name = "DIR", conflicts_with = "files")]
-    pub db: Option<PathBuf>,
     /// The first port that is tried
     #[arg(long, value_name = "PORT", default_value_t = 3400, value_parser = clap::value_parser!(u16).range(1024..=65_400))]
     pub port: u16,
@@ -57,8 +54,11 @@ pub struct Serve {
 pub struct PageFiles {
     /// Recordings, databases, other tools' profiles, causal profiles, results of interference run, and what commands wrote with
     /// --json (default: the last of each kind in the database)
-    #[arg(value_name = "FILE")]
+    #[arg(value_name = "FILE", conflicts_with = "db")]
     pub files: Vec<PathBuf>,
+    /// Where.
+    #[command(flatten)]
+    pub database: DatabaseArg,
     /// Directory with further debug information, laid out like /usr/lib/debug; can be repeated
     #[arg(long, value_name = "DIR")]
     pub debug_dir: Vec<PathBuf>,

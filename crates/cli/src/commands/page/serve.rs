@@ -17,7 +17,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub fn run(args: &Serve) -> anyhow::Result<ExitCode> {
     let served = Arc::new(ServedFiles {
         files: args.shown.files.clone(),
-        database: args.db.clone(),
         debug_dirs: args.shown.debug_dir.clone(),
         state: Mutex::default(),
     });
@@ -35,7 +34,6 @@ pub fn run(args: &Serve) -> anyhow::Result<ExitCode> {
 /// Files of the page, and the data made from them.
 struct ServedFiles {
     files: Vec<PathBuf>,
-    database: Option<PathBuf>,
     debug_dirs: Vec<PathBuf>,
     state: Mutex<ServedState>,
 }
@@ -58,7 +56,7 @@ impl ServedFiles {
     /// If the present version of the files cannot be converted.
     fn data(self: &Arc<Self>) -> anyhow::Result<PageData> {
         let watched = if self.files.is_empty() {
-            latest_files(self.database.as_deref())?
+            latest_files()?
         } else {
             self.files.clone()
         };

@@ -25,9 +25,7 @@ use tables::{EPOCHS, EVENTS, IMAGES, SAMPLES, THREADS, TableShape, create_tables
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let epochs = source::choose_epochs(&args.chosen)?;
-    let database = args.chosen.db.clone();
-    let database = database.unwrap_or_else(store::default_database);
-    let epochs = drained_epochs(epochs, &database)?;
+    let epochs = drained_epochs(epochs, &store::default_database())?;
     let words = lower_words(&args.sql);
     let mut connection = Connection::open_in_memory()?;
     let mut warnings = Vec::new();

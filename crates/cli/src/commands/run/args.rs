@@ -1,6 +1,6 @@
 //! The command line of `vitalfew run`.
 
-use crate::option_values::parse_duration;
+use crate::option_values::{DatabaseArg, parse_duration};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -52,6 +52,9 @@ pub struct RunAll {
     /// Write the result into this file, too, as JSON
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Where.
+    #[command(flatten)]
+    pub database: DatabaseArg,
     /// JSON instead of text (docs/run.schema.json); what the command prints goes to standard error
     #[arg(long)]
     pub json: bool,

@@ -1,6 +1,8 @@
 //! Result of a run as text: one screen of lines in fixed columns.
 
-use crate::output::{clean_name, count_noun, format_ns, shell_words, shorten_middle};
+use crate::output::{
+    clean_name, count_noun, database_option, format_ns, shell_words, shorten_middle,
+};
 use crate::wrapped;
 use orchestration::{CommandEnd, LeftProcess, RunResult};
 use profile::Finding;
@@ -222,7 +224,12 @@ fn write_next(result: &RunResult, out: &mut dyn Write) -> io::Result<()> {
     let words = words.take_while(|word| runs_program || !word.starts_with('/'));
     let words: Vec<String> = words.cloned().collect();
     let next = clean_name(&shell_words(&words));
-    writeln!(out, "next: vitalfew serve (source, flame graph) · {next}")
+    let database = database_option();
+    let again = if runs_program { "" } else { &database };
+    writeln!(
+        out,
+        "next: vitalfew serve{database} (source, flame graph) · {next}{again}"
+    )
 }
 
 fn write_idle(result: &RunResult, out: &mut dyn Write) -> io::Result<()> {

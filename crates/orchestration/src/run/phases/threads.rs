@@ -302,7 +302,7 @@ impl Phases<'_> {
         let streams = &mut self.streams;
         let mut rewind = || streams.rewind_input().is_ok();
         let fewest = analysis::causal::Options::default().minimum_speedups;
-        let mut keeper = ProfileKeeper::new(None, None, fewest, &mut rewind);
+        let mut keeper = ProfileKeeper::new(None, fewest, &mut rewind);
         let outcome = run_repeatedly(&options, repeats, self.stop, &mut keeper);
         let (profile, choice) = (keeper.profile, keeper.choice);
         let outcome = outcome.map(|outcome| {
