@@ -420,6 +420,7 @@ Examples:
   vitalfew report                         the last recording, by procedure
   vitalfew report --by line app.vf        a file, by source line
   vitalfew report --by image --event page-faults
+  vitalfew report --sort total            with what it calls: who is behind the time?
   vitalfew report --tree                  the call tree
   vitalfew report --callers malloc        who calls a procedure, and for how much of the time
   vitalfew report --process cc1 --image libc
@@ -433,11 +434,14 @@ pub struct ReportArgs {
     /// What to count samples by
     #[arg(long, value_enum, default_value_t = ReportBy::Procedure)]
     pub by: ReportBy,
+    /// What rows are sorted by
+    #[arg(long, value_enum, value_name = "ORDER", default_value_t = ReportOrder::Own)]
+    pub sort: ReportOrder,
     /// The call tree from the outermost frame down, instead of a table
-    #[arg(long, conflicts_with_all = ["by", "json"])]
+    #[arg(long, conflicts_with_all = ["by", "sort", "json"])]
     pub tree: bool,
     /// The tree of the callers of a procedure, instead of a table: its name, or a part of it
-    #[arg(long, value_name = "PROCEDURE", conflicts_with_all = ["by", "json", "tree"])]
+    #[arg(long, value_name = "PROCEDURE", conflicts_with_all = ["by", "sort", "json", "tree"])]
     pub callers: Option<String>,
     /// In trees, count inlined calls to the procedure that they are compiled into
     #[arg(long)]
@@ -451,6 +455,16 @@ pub struct ReportArgs {
     /// How it is shown.
     #[command(flatten)]
     pub shown: Shown,
+}
+
+/// `--sort`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ReportOrder {
+    /// What the code itself took
+    #[value(name = "self")]
+    Own,
+    /// What it took with all that it called
+    Total,
 }
 
 /// Presentation of a table.

@@ -2,7 +2,7 @@
 
 mod report_table;
 
-use crate::args::ReportArgs as Args;
+use crate::args::{ReportArgs as Args, ReportOrder};
 use crate::call_tree_order::children_shown;
 use crate::exit::INCONCLUSIVE;
 use crate::losses::loss_warnings;
@@ -18,9 +18,10 @@ use profile::{
 use report_table::{amount_text, percent_text, report_table};
 use results::{
     KeySource, NamesNeeded, Refusal, RefusalReason, ReportBy, SampleReport, WantedSamples,
-    call_tree, callers_tree, event_named, join_hosts, make_report, name_locations,
+    call_tree, callers_tree, event_named, join_hosts, make_report, name_locations, usage_refusal,
 };
 use serde::Serialize;
+use std::cmp::Ordering;
 use std::io::Write;
 use std::process::ExitCode;
 use store::{TimeRange, Wanted};
@@ -85,6 +86,9 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             ReportBy::Host => by_host(args, wanted)?,
             _ => make_report(&recording, &resolved.table, args.by, &filter, event),
         };
+        if args.sort == ReportOrder::Total {
+            sort_by_total(&mut report, &recording)?;
+        }
         let rows = report.rows.len();
         if !args.shown.all {
             report.rows.truncate(args.shown.limit);
@@ -109,6 +113,31 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         tell_user(&advice);
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Sorts the rows by what they took with all that they called.
+///
+/// # Errors
+/// If the rows have no such amount.
+fn sort_by_total(report: &mut SampleReport, recording: &Recording) -> anyhow::Result<()> {
+    let has_total = report.rows.iter().any(|row| row.inclusive.is_some());
+    if !has_total && !report.rows.is_empty() {
+        let why = match recording.call_graph {
+            CallGraph::None => {
+                "the recording has none: vitalfew record keeps them unless --no-stacks is given"
+            }
+            _ => "rows of this kind have no total beside their own samples",
+        };
+        return Err(usage_refusal(format!(
+            "--sort total needs call stacks; {why}"
+        )));
+    }
+    report.rows.sort_by(|a, b| {
+        b.inclusive
+            .partial_cmp(&a.inclusive)
+            .unwrap_or(Ordering::Equal)
+    });
+    Ok(())
 }
 
 /// Warns of samples that may belong to processes other than the requested ones.
