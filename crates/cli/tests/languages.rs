@@ -58,12 +58,14 @@ fn a_short_program_has_names_and_lines_and_no_interpreter() {
     record_python(&lab, "1", "plain");
     let file = record_python(&lab, "0.3", "plain");
     let output = Command::new(VITALFEW)
-        .args(["annotate", "shares.spin"])
+        .args(["annotate", "spin"])
         .arg(&file)
         .output();
-    let said = output.expect("vitalfew runs").stderr;
-    let said = String::from_utf8_lossy(&said);
-    assert!(said.contains("report --by line shows its lines"), "{said}");
+    let output = output.expect("vitalfew runs");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{output:?}");
+    assert!(said.contains("has no machine code"), "{said}");
+    assert!(said.contains("shares.py:13 "), "{said}");
     let interpreter = |found: &Value| inclusive(found, "_PyEval_EvalFrameDefault");
     let found = report(&file, &[]);
     assert!(share(&found, "shares.spin (shares.py:9)") > 0.5, "{found}");

@@ -32,5 +32,5 @@ pub use claims::stall_findings;
 pub use counts::{CountedLines, UsedLines};
 pub use names::{basis_name, confidence_name, doubt_name};
 pub use procedure::{AnnotatedProcedure, FrequencyBasis};
-pub use select::{ChosenAmong, ChosenProcedure, SampleSelection};
+pub use select::{ChosenAmong, ChosenProcedure, NamedFunctions, SampleSelection};
 pub use setting::{AnnotationOptions, AnnotationSetting};

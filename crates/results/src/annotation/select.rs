@@ -6,7 +6,7 @@ use crate::source::{RecordingSource, name_locations};
 use analysis::stall::culprits::Cause;
 use profile::{EventId, ImageId, ImageKind, ImageOffset, Location, Recording};
 use rustc_hash::FxHashMap;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use symbols::Detail;
 
@@ -49,6 +49,14 @@ pub struct ChosenAmong {
     pub chosen: ChosenProcedure,
     /// Some of the others.
     pub others: Vec<ChosenProcedure>,
+}
+
+/// The functions that a name stands for.
+pub enum NamedFunctions {
+    /// A procedure with machine code.
+    Compiled(ChosenAmong),
+    /// Full names of functions that an interpreter runs, which have no machine code in a file.
+    Scripts(Vec<String>),
 }
 
 /// Maximum number of other procedures of the same name that are mentioned.
@@ -200,7 +208,8 @@ impl<'a> SampleSelection<'a> {
         all
     }
 
-    /// Finds the requested procedure; if several have this name, the one with most samples.
+    /// Finds the requested procedure; if several have this name, the one with most samples. A whole
+    /// name comes before a part of one, and machine code before scripts.
     ///
     /// # Errors
     /// If no procedure of this name, or this range of an image, has samples.
@@ -208,27 +217,32 @@ impl<'a> SampleSelection<'a> {
         &self,
         wanted: &str,
         debug_dirs: &[PathBuf],
-    ) -> anyhow::Result<ChosenAmong> {
+    ) -> anyhow::Result<NamedFunctions> {
         if let Some((start, end)) = parse_range(wanted) {
-            return Ok(ChosenAmong {
+            return Ok(NamedFunctions::Compiled(ChosenAmong {
                 chosen: self.by_range(wanted, start, end)?,
                 others: Vec::new(),
-            });
+            }));
         }
         let all = self.all_procedures(debug_dirs);
         let exact = |one: &&ChosenProcedure| {
             one.name == wanted || one.name.split('(').next() == Some(wanted)
         };
         let mut named: Vec<&ChosenProcedure> = all.iter().filter(exact).collect();
+        let mut scripts = Vec::new();
         if named.is_empty() {
+            scripts = self.script_functions(|name| is_name_of_script(name, wanted));
+        }
+        if named.is_empty() && scripts.is_empty() {
             named = all.iter().filter(|one| one.name.contains(wanted)).collect();
         }
+        if named.is_empty() && scripts.is_empty() {
+            scripts = self.script_functions(|name| name.contains(wanted));
+        }
+        if !scripts.is_empty() {
+            return Ok(NamedFunctions::Scripts(scripts));
+        }
         let Some(chosen) = named.first() else {
-            if self.is_script_function(wanted) {
-                return Err(inconclusive_refusal(format!(
-                    "'{wanted}' is a function of a script, which has no machine code of its own: vitalfew report --by line shows its lines"
-                )));
-            }
             let most: Vec<String> = all.iter().take(5).map(|one| one.name.clone()).collect();
             return Err(inconclusive_refusal(if most.is_empty() {
                 "no sample is in a procedure with a name; give START..END with --image".to_owned()
@@ -241,17 +255,19 @@ impl<'a> SampleSelection<'a> {
             }));
         };
         let others = named.iter().skip(1).take(MOST_OTHERS);
-        Ok(ChosenAmong {
+        Ok(NamedFunctions::Compiled(ChosenAmong {
             chosen: (*chosen).clone(),
             others: others.map(|other| (*other).clone()).collect(),
-        })
+        }))
     }
 
-    /// Returns whether an interpreter's function of this name has samples.
-    fn is_script_function(&self, wanted: &str) -> bool {
+    /// Returns the names of interpreted functions that are wanted.
+    fn script_functions(&self, is_wanted: impl Fn(&str) -> bool) -> Vec<String> {
         let is_script = |image| self.recording.image(image).kind == ImageKind::Script;
-        let mut symbols = self.recording.symbols.iter();
-        symbols.any(|symbol| is_script(symbol.image) && symbol.name.contains(wanted))
+        let symbols = self.recording.symbols.iter();
+        let scripts = symbols.filter(|symbol| is_script(symbol.image) && is_wanted(&symbol.name));
+        let names: BTreeSet<&str> = scripts.map(|symbol| &*symbol.name).collect();
+        names.into_iter().map(str::to_owned).collect()
     }
 
     fn by_range(&self, wanted: &str, start: u64, end: u64) -> anyhow::Result<ChosenProcedure> {
@@ -276,10 +292,41 @@ impl<'a> SampleSelection<'a> {
     }
 }
 
+/// Returns whether a script's function has this name, with or without its module or class:
+/// `module.Class.name (file.py:12)`.
+fn is_name_of_script(function: &str, wanted: &str) -> bool {
+    let path = function.split(" (").next().unwrap_or(function);
+    let before = path.strip_suffix(wanted);
+    before.is_some_and(|before| before.is_empty() || before.ends_with(['.', '#', ':']))
+}
+
 /// Parses `START..END` in hexadecimal.
 fn parse_range(text: &str) -> Option<(u64, u64)> {
     let (start, end) = text.split_once("..")?;
     let number = |text: &str| u64::from_str_radix(text.trim_start_matches("0x"), 16).ok();
     let (start, end) = number(start).zip(number(end))?;
     (start < end).then_some((start, end))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_function_of_a_script_is_named_without_its_module() {
+        for (function, wanted, is_name) in [
+            ("fib.Tree.walk (fib.py:2)", "walk", true),
+            ("fib.Tree.walk (fib.py:2)", "Tree.walk", true),
+            ("fib.Tree.walk (fib.py:2)", "fib.Tree.walk", true),
+            ("fib.Tree.sidewalk (fib.py:2)", "walk", false),
+            ("Tree#walk (fib.rb:2)", "walk", true),
+            ("walk (fib.js:2)", "fib", false),
+        ] {
+            assert_eq!(
+                is_name_of_script(function, wanted),
+                is_name,
+                "{function} {wanted}"
+            );
+        }
+    }
 }

@@ -6,7 +6,7 @@ use crate::screen::{terminal_width, warn_user, wrap_sentence};
 use analysis::stall::culprits::{Account, Cause, Culprit, Static};
 use machine::{Instruction, Limit};
 use results::annotation::{AnnotatedProcedure, AnnotationSetting, FrequencyBasis, UsedLines};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use symbols::ImageSymbols;
 
@@ -26,6 +26,23 @@ const BESIDE: usize = 56;
 
 /// Stalls of fewer cycles have no bubble.
 const BUBBLE: f64 = 0.3;
+
+/// Source files, each read once.
+#[derive(Default)]
+pub struct SourceFiles(BTreeMap<String, Vec<String>>);
+
+impl SourceFiles {
+    /// Returns the shortened text of a line, if the file can be read.
+    pub fn line_text(&mut self, file: &str, line: u32) -> Option<String> {
+        let lines = self.0.entry(file.to_owned()).or_insert_with(|| {
+            let read = std::fs::read(file).unwrap_or_default();
+            let text = String::from_utf8_lossy(&read);
+            text.lines().map(str::to_owned).collect()
+        });
+        let line = lines.get((line as usize).checked_sub(1)?)?.trim();
+        Some(shorten_middle(&clean_name(line), 60))
+    }
+}
 
 /// The source line of each instruction.
 #[derive(Default)]
@@ -48,24 +65,13 @@ impl Lines {
                 return Self::default();
             }
         };
-        let mut files: std::collections::BTreeMap<String, Vec<String>> = Default::default();
-        let mut text = |file: &str, line: u32| {
-            let lines = files.entry(file.to_owned()).or_insert_with(|| {
-                let read = std::fs::read(file).unwrap_or_default();
-                String::from_utf8_lossy(&read)
-                    .lines()
-                    .map(str::to_owned)
-                    .collect()
-            });
-            let line = lines.get((line as usize).checked_sub(1)?)?.trim();
-            Some(shorten_middle(&clean_name(line), 60))
-        };
+        let mut files = SourceFiles::default();
         let of = |instruction: &Instruction| {
             let frames = debug.source_frames(instruction.address, None).ok()?;
             let frame = frames.into_iter().next()?;
             let (file, line) = (frame.file?, frame.line?);
             let short = file.rsplit('/').next().unwrap_or(&file);
-            Some(match text(&file, line) {
+            Some(match files.line_text(&file, line) {
                 Some(text) => format!("{}:{line} {text}", clean_name(short)),
                 None => format!("{}:{line}", clean_name(short)),
             })

@@ -5,6 +5,7 @@ mod cycles;
 mod data;
 mod json;
 mod listing;
+mod script;
 mod summary;
 
 use crate::args::{Annotate as Args, Source};
@@ -15,7 +16,7 @@ use orchestration::refuse_late_samples;
 use profile::{Collector, Unit};
 use results::annotation::{
     AnnotatedProcedure, AnnotationOptions, AnnotationSetting, Annotator, FrequencyBasis,
-    OmittedProcedure, SampleSelection,
+    NamedFunctions, OmittedProcedure, SampleSelection,
 };
 use results::{event_named, inconclusive_refusal, usage_refusal};
 use std::collections::BTreeMap;
@@ -69,7 +70,13 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let Some(wanted) = wanted else {
         return show_whole(args, &annotator);
     };
-    let found = selection.choose_procedure(&wanted, &source.debug_dir)?;
+    let found = match selection.choose_procedure(&wanted, &source.debug_dir)? {
+        NamedFunctions::Compiled(found) => found,
+        NamedFunctions::Scripts(names) => {
+            script::show_lines(args, &recording, event, &names, &recording_source)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+    };
     for other in &found.others {
         tell_user(&format!(
             "also '{}' of {}, {} samples",
