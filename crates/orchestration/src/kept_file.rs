@@ -2,7 +2,7 @@
 //! have the known schema.
 
 use anyhow::Context;
-use results::usage_refusal;
+use results::{ResultKind, usage_refusal};
 use serde::de::DeserializeOwned;
 use std::fs::File;
 use std::io::Read;
@@ -12,6 +12,8 @@ use std::path::Path;
 pub struct KeptFile {
     /// Name of the kind in messages, such as "a measurement".
     pub what: &'static str,
+    /// Kind of the file.
+    pub kind: ResultKind,
     /// Schema that the file must name.
     pub schema: &'static str,
     /// Maximum length, in bytes.
@@ -28,6 +30,7 @@ impl KeptFile {
         path: &Path,
         schema_of: impl FnOnce(&T) -> &str,
     ) -> anyhow::Result<T> {
+        self.kind.expect_file(path)?;
         let unreadable = || format!("{}: cannot be read", path.display());
         let file = File::open(path).with_context(unreadable)?;
         let mut text = Vec::new();

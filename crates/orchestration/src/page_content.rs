@@ -228,7 +228,9 @@ impl PageContent {
             ResultKind::Recording => self.add_recording(file, debug_dirs, accept)?,
             ResultKind::Causal => {}
             ResultKind::Interference => self.results.push(result_of_file(file)?),
-            ResultKind::Run | ResultKind::OtherJson => self.results.push(read_result(file)?),
+            ResultKind::Run | ResultKind::Check | ResultKind::OtherJson => {
+                self.results.push(read_result(file)?)
+            }
             ResultKind::Foreign => {
                 let profile = read_foreign(file, debug_dirs)?;
                 self.add_profile(file, &profile, |page| page)?;

@@ -3,6 +3,7 @@
 use crate::claims::JsonClaims;
 use crate::command::command_words;
 use crate::refusal::{failure_refusal, inconclusive_refusal};
+use crate::result_kind::ResultKind;
 use analysis::interference::Analyser;
 use profile::Interference;
 use serde::Serialize;
@@ -31,6 +32,7 @@ pub fn latest_run() -> anyhow::Result<PathBuf> {
 /// # Errors
 /// If it cannot be read.
 pub fn load_result(path: &Path) -> anyhow::Result<Interference> {
+    ResultKind::Interference.expect_file(path)?;
     let failed = |error| failure_refusal(format!("{}: cannot be read: {error}", path.display()));
     let mut start = Vec::new();
     let file = File::open(path).map_err(failed)?;

@@ -1,5 +1,6 @@
 //! Kinds of files that vitalfew's commands write, recognised by their first bytes.
 
+use crate::refusal::usage_refusal;
 use crate::tree::is_recording;
 use std::fs::File;
 use std::io::{self, Read};
@@ -19,6 +20,8 @@ pub enum ResultKind {
     Interference,
     /// A result of `run`.
     Run,
+    /// A measurement of `check`.
+    Check,
     /// JSON that another command of vitalfew wrote.
     OtherJson,
     /// Any other file: another tool's profile, if it can be read at all.
@@ -47,6 +50,33 @@ impl ResultKind {
         Ok(Self::of_head(&head))
     }
 
+    /// Refuses a file of another kind, if the kind is known: says what it is, and which command
+    /// shows it. A directory or a missing file is left to its reader.
+    ///
+    /// # Errors
+    /// If the file is of another kind.
+    pub fn expect_file(self, path: &Path) -> anyhow::Result<()> {
+        let kind = Self::of_file(path).unwrap_or(Self::Foreign);
+        let (what, command) = match kind {
+            _ if kind == self => return Ok(()),
+            Self::Foreign => return Ok(()),
+            Self::Recording => ("a recording", "report"),
+            Self::Causal => ("a causal profile", "causal report"),
+            Self::Interference => ("what vitalfew interference run kept", "interference report"),
+            Self::Run => ("a result of vitalfew run", "run --show"),
+            Self::Check => ("a measurement of vitalfew check", "check --against"),
+            Self::OtherJson => ("a result that a command wrote with --json", "serve"),
+        };
+        let path = path.display();
+        let command = match kind {
+            Self::Check => format!("{command} {path} -- COMMAND compares with"),
+            _ => format!("{command} {path} shows"),
+        };
+        Err(usage_refusal(format!(
+            "{path} is {what}: vitalfew {command} it"
+        )))
+    }
+
     fn of_head(head: &[u8]) -> Self {
         if store::is_causal(head) || formats::coz::is_coz(head) {
             return Self::Causal;
@@ -61,6 +91,7 @@ impl ResultKind {
             .flatten();
         match schema {
             Some(("run", _)) => Self::Run,
+            Some(("check", _)) => Self::Check,
             Some(_) => Self::OtherJson,
             None => Self::Foreign,
         }
@@ -76,6 +107,11 @@ mod tests {
         for (head, kind) in [
             ("{\n  \"schema\": \"vitalfew.run/2\",", ResultKind::Run),
             ("{\"schema\":\"vitalfew.diff/2\",", ResultKind::OtherJson),
+            ("{\"schema\":\"vitalfew.check/1\",", ResultKind::Check),
+            (
+                "{\"schema\":\"vitalfew.check-result/1\",",
+                ResultKind::OtherJson,
+            ),
             (
                 "{\"format\":\"vitalfew-causal-profile\",\"version\":1",
                 ResultKind::Causal,
@@ -91,5 +127,21 @@ mod tests {
         ] {
             assert_eq!(ResultKind::of_head(head.as_bytes()), kind, "{head}");
         }
+    }
+
+    #[test]
+    fn a_file_of_another_kind_is_named_with_the_command_that_shows_it() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let path = file.path();
+        std::fs::write(path, "{\"schema\":\"vitalfew.run/2\"}").expect("written");
+        let error = ResultKind::Recording.expect_file(path).expect_err("a run");
+        let name = path.display();
+        assert_eq!(
+            error.to_string(),
+            format!("{name} is a result of vitalfew run: vitalfew run --show {name} shows it")
+        );
+        assert!(ResultKind::Run.expect_file(path).is_ok());
+        std::fs::write(path, "main;f 12\n").expect("written");
+        assert!(ResultKind::Run.expect_file(path).is_ok());
     }
 }

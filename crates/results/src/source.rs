@@ -2,6 +2,7 @@
 
 use crate::kept::symbol_options;
 use crate::refusal::{inconclusive_refusal, usage_refusal};
+use crate::result_kind::ResultKind;
 use anyhow::Context;
 use profile::{EventId, ImageId, Location, Recording};
 use std::collections::{BTreeMap, BTreeSet};
@@ -102,6 +103,7 @@ pub fn open_recording(source: &RecordingSource, wanted: Wanted) -> anyhow::Resul
 
 /// Reads another tool's profile as a recording without processes, addresses and time.
 fn import_profile(path: &Path) -> anyhow::Result<Recording> {
+    ResultKind::Recording.expect_file(path)?;
     let profile = formats::read::read_profile(path, &formats::read::ReadOptions::default())?;
     Ok(formats::read::to_recording(&profile))
 }
@@ -163,6 +165,7 @@ pub fn choose_epochs(range: &TimeRange, host: Option<&str>) -> anyhow::Result<Ve
         return Err(nothing_recorded(&path));
     }
     if path.is_file() {
+        ResultKind::Foreign.expect_file(&path)?;
         return Err(usage_refusal(format!(
             "{} is a file, not a database: vitalfew report and vitalfew bottlenecks read files",
             path.display()

@@ -2,7 +2,7 @@
 
 use crate::kept_file::KeptFile;
 use profile::{Host, Recording, Target, TaskTimes, TimeKind};
-use results::{IdleKind, JsonClaim, JsonClaims};
+use results::{IdleKind, JsonClaim, JsonClaims, ResultKind};
 use sampler::Exit;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 const SCHEMA: &str = "vitalfew.run/2";
 const RESULT_FILE: KeptFile = KeptFile {
     what: "a result of run",
+    kind: ResultKind::Run,
     schema: SCHEMA,
     longest: 64 << 20,
 };

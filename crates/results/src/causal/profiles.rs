@@ -1,6 +1,7 @@
 //! Finding and reading causal profiles.
 
 use crate::refusal::{failure_refusal, inconclusive_refusal};
+use crate::result_kind::ResultKind;
 use profile::CausalProfile;
 use std::fs::File;
 use std::io::Read;
@@ -35,6 +36,7 @@ fn latest_profile() -> anyhow::Result<PathBuf> {
 }
 
 fn read_profile(path: &Path) -> anyhow::Result<CausalProfile> {
+    ResultKind::Causal.expect_file(path)?;
     let failed = |what: String| failure_refusal(format!("{}: {what}", path.display()));
     let cannot = |error: std::io::Error| failed(format!("cannot be read: {error}"));
     let mut start = Vec::new();

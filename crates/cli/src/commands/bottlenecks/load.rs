@@ -10,7 +10,7 @@ use anyhow::Context;
 use formats::read::{self, GroupBy, ReadOptions, TreeProfile};
 use profile::CallTree;
 use results::{
-    Refusal, RefusalReason, is_recording, resolve_all, tree_of_recording, usage_refusal,
+    Refusal, RefusalReason, ResultKind, is_recording, resolve_all, tree_of_recording, usage_refusal,
 };
 use std::path::Path;
 use store::Wanted;
@@ -92,6 +92,7 @@ fn read_tree(
     options: &ReadOptions,
 ) -> anyhow::Result<TreeProfile> {
     if let Some(path) = path.filter(|path| !is_recording(path)) {
+        ResultKind::Recording.expect_file(path)?;
         let cache = (!args.no_cache).then(Cache::of_user).flatten();
         let entry = cache.and_then(|cache| cache.entry(path, options));
         if let Some(profile) = entry.as_ref().and_then(|entry| entry.read()) {

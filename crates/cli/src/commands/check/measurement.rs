@@ -4,7 +4,7 @@ use crate::output::{shell_words, write_file, write_json};
 use crate::wrapped::Signals;
 use orchestration::{KeptFile, RepeatedStreams, Silenced};
 use profile::{Host, Recording};
-use results::inconclusive_refusal;
+use results::{ResultKind, inconclusive_refusal};
 use sampler::{Exit, Launched, Options, TargetSpec, command_text};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
@@ -22,6 +22,7 @@ const TURNS_TIME: Duration = Duration::from_secs(25);
 const SCHEMA: &str = "vitalfew.check/1";
 const MEASUREMENT_FILE: KeptFile = KeptFile {
     what: "a measurement of check",
+    kind: ResultKind::Check,
     schema: SCHEMA,
     longest: 16 << 20,
 };

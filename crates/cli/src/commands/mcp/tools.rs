@@ -312,9 +312,7 @@ impl Tools {
             Ok(ResultKind::Causal) => &CAUSAL_REPORT,
             Ok(ResultKind::Interference) => &["interference", "report", "--json", "--"],
             // This command reads most kinds, and has the best error for a file that it cannot read.
-            Ok(ResultKind::Recording | ResultKind::OtherJson | ResultKind::Foreign) | Err(_) => {
-                &["bottlenecks", "--auto", "--json", "--"]
-            }
+            Ok(_) | Err(_) => &["bottlenecks", "--auto", "--json", "--"],
         };
         let mut arguments = words(reader.iter().copied());
         arguments.push(file.into());
