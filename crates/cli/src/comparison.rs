@@ -27,12 +27,12 @@ impl<T> ComparisonTable<T> {
         }
     }
 
-    /// Prints the table, the number of omitted rows, and the verdict; `cells` formats the numbers
+    /// Prints the table, the number of omitted rows, and closing lines; `cells` formats the numbers
     /// of a row.
     pub fn print_comparison(
         &self,
         out: &mut impl Write,
-        sets: &ComparedSets,
+        closing: &[String],
         compare: &Compare,
         headings: &[&str],
         cells: impl Fn(&ComparedRow<T>) -> Vec<String>,
@@ -49,24 +49,20 @@ impl<T> ComparisonTable<T> {
                 self.judged.found - self.judged.rows.len()
             )?;
         }
-        writeln!(out)?;
-        let verdict = self.describe_test(sets);
-        verdict
-            .lines()
-            .try_for_each(|line| write!(out, "{}", wrap_sentence(line)))
+        if !closing.is_empty() {
+            writeln!(out)?;
+        }
+        let mut lines = closing.iter();
+        lines.try_for_each(|line| write!(out, "{}", wrap_sentence(line)))
     }
 
     /// Prints the same as a comment on a pull request.
     pub fn print_markdown(
         &self,
         out: &mut impl Write,
-        sets: &ComparedSets,
         headings: &[&str],
         cells: impl Fn(&ComparedRow<T>) -> Vec<String>,
     ) -> std::io::Result<()> {
-        let verdict = self.describe_test(sets);
-        let (found, background) = verdict.split_once('\n').unwrap_or((&verdict, ""));
-        writeln!(out, "**{found}**\n")?;
         let line = |cells: Vec<String>| format!("| {} |", cells.join(" | "));
         let named = headings.iter().copied().chain(["procedure", "image"]);
         writeln!(out, "{}", line(named.map(str::to_owned).collect()))?;
@@ -91,7 +87,7 @@ impl<T> ComparisonTable<T> {
                 self.judged.found - self.judged.rows.len()
             )?;
         }
-        writeln!(out, "\n{background}")
+        Ok(())
     }
 
     fn comparison_table(
@@ -130,8 +126,8 @@ impl<T> ComparisonTable<T> {
         table
     }
 
-    /// Describes the test's result, and its terms.
-    fn describe_test(&self, sets: &ComparedSets) -> String {
+    /// Describes the test's result.
+    pub fn describe_result(&self, sets: &ComparedSets) -> String {
         if sets.unit == Unit::Nanoseconds {
             return format!(
                 "{} is measured, not sampled: there is no sampling error to test against",
@@ -143,6 +139,12 @@ impl<T> ComparisonTable<T> {
             1 => "1 row differs by more than chance (q ≤ 0.05)".to_owned(),
             n => format!("{n} rows differ by more than chance (q ≤ 0.05)"),
         };
+        let (tested, all) = (self.judged.tested, sets.rows.len());
+        format!("{found}; {tested} of {all} rows have enough samples to tell")
+    }
+
+    /// Describes the noise that the test allows for; nothing of what was measured, not sampled.
+    pub fn describe_noise(&self, sets: &ComparedSets) -> Option<String> {
         let noise = 100.0 * self.judged.background.noise;
         let rows = match self.judged.background.informative {
             1 => "1 row".to_owned(),
@@ -156,9 +158,8 @@ impl<T> ComparisonTable<T> {
             (_, Some(_)) => format!("experience and {rows}"),
             (_, None) => rows,
         };
-        let background = format!("noise from run to run {noise:.1}%, by {by}");
-        let (tested, all) = (self.judged.tested, sets.rows.len());
-        format!("{found}; {tested} of {all} rows have enough samples to tell\n{background}")
+        let is_sampled = sets.unit == Unit::Samples;
+        is_sampled.then(|| format!("noise from run to run {noise:.1}%, by {by}"))
     }
 }
 

@@ -5,7 +5,7 @@ use crate::comparison::{self, ComparisonTable, q_text};
 use crate::exit::WORSE;
 use crate::output::{clean_name, format_ns, write_json};
 use crate::screen::{Screen, tell_user, wrap_sentence};
-use analysis::variation::Change;
+use analysis::variation::{Change, PairComparison};
 use profile::Unit;
 use results::{
     Background, CompareBy, ComparedRow, ComparedSets, Difference, JudgedRows, Measure,
@@ -54,18 +54,24 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             &table.judged.difference_json(&sets, compare.by, &files),
         )?;
     } else {
-        for line in heading_lines(&sets, resolution, &table.judged.background) {
-            if args.markdown {
-                writeln!(out, "{line}\n")?
-            } else {
-                write!(out, "{}", wrap_sentence(&line))?
-            }
-        }
+        let verdict = verdict_line(&sets, &table);
+        let heading = heading_lines(&sets, resolution, &table.judged.background);
+        let noise = table.describe_noise(&sets);
         if args.markdown {
-            table.print_markdown(&mut out, &sets, &headings, cells)?;
+            writeln!(out, "**{verdict}**\n")?;
+            for line in heading {
+                writeln!(out, "{line}\n")?;
+            }
+            table.print_markdown(&mut out, &headings, cells)?;
+            if let Some(noise) = noise {
+                writeln!(out, "\n{noise}")?;
+            }
         } else {
+            for line in std::iter::once(verdict).chain(heading) {
+                write!(out, "{}", wrap_sentence(&line))?;
+            }
             writeln!(out)?;
-            table.print_comparison(&mut out, &sets, &compare, &headings, cells)?;
+            table.print_comparison(&mut out, noise.as_slice(), &compare, &headings, cells)?;
         }
     }
     out.flush()?;
@@ -95,8 +101,41 @@ fn judged_resolution(judged: &JudgedRows<Difference>) -> Option<f64> {
     resolution.is_finite().then_some(resolution)
 }
 
-/// Returns the lines before the table: the measure with its limits, the change of all samples, and
-/// the common factor of all rows.
+/// Returns the result in one line: how all samples changed, and how many rows.
+fn verdict_line(sets: &ComparedSets, table: &ComparisonTable<Difference>) -> String {
+    let rows = table.describe_result(sets);
+    if sets.measure == Measure::Samples {
+        return rows;
+    }
+    let total = |set: usize| format_amount(sets, sets.totals[set] as f64 / sets.exposure[set]);
+    let (a, b) = (total(0), total(1));
+    let Some(pair) = total_of(sets, &table.judged.background) else {
+        return format!("in all A {a}, B {b}; {rows}");
+    };
+    let direction = match &pair.total {
+        all if all.low > 1.0 => "B takes more",
+        all if all.high < 1.0 => "B takes less",
+        _ => "A and B do not differ beyond chance",
+    };
+    let factor = factor_text(&pair.total);
+    format!("{direction}: in all A {a}, B {b}, {factor} times as much; {rows}")
+}
+
+/// Returns the comparison of both sets, if all their samples can be compared.
+fn total_of<'a>(sets: &ComparedSets, background: &'a Background) -> Option<&'a PairComparison> {
+    let is_amount = sets.unit == Unit::Samples && sets.measure != Measure::Samples;
+    background.pair.as_ref().filter(|_| is_amount)
+}
+
+fn factor_text(change: &Change) -> String {
+    format!(
+        "{:.2} [{:.2}, {:.2}]",
+        change.estimate, change.low, change.high
+    )
+}
+
+/// Returns the lines before the table: the measure with its limits, and the common factor of all
+/// rows.
 fn heading_lines(
     sets: &ComparedSets,
     resolution: Option<f64>,
@@ -118,29 +157,12 @@ fn heading_lines(
         }
         None => measure,
     }];
-    let Some(pair) = &background.pair else {
-        return lines;
-    };
-    if sets.unit == Unit::Nanoseconds || sets.measure == Measure::Samples {
-        return lines;
-    }
-    let factor = |change: &Change| {
-        format!(
-            "{:.2} [{:.2}, {:.2}]",
-            change.estimate, change.low, change.high
-        )
-    };
-    let total = |set: usize| sets.totals[set] as f64 / sets.exposure[set];
-    lines.push(format!(
-        "all: A {}, B {}, {} times as much",
-        format_amount(sets, total(0)),
-        format_amount(sets, total(1)),
-        factor(&pair.total)
-    ));
-    if has_common_factor(pair) {
+    if let Some(pair) = total_of(sets, background)
+        && has_common_factor(pair)
+    {
         lines.push(format!(
             "code that did not change took {} times as long in B (the machine, or all of the code, ran at another speed): B is divided by that below",
-            factor(&pair.common)
+            factor_text(&pair.common)
         ));
     }
     lines
@@ -151,9 +173,7 @@ fn heading_lines(
 fn too_much(sets: &ComparedSets, judged: &JudgedRows<Difference>, limit: f64) -> Vec<String> {
     let all = sets.totals[0] as f64 / sets.exposure[0];
     let mut reasons = Vec::new();
-    if let Some(pair) = &judged.background.pair
-        && sets.measure != Measure::Samples
-        && sets.unit == Unit::Samples
+    if let Some(pair) = total_of(sets, &judged.background)
         && pair.total.low > 1.0 + limit
     {
         reasons.push(format!(

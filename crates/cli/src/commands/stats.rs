@@ -48,7 +48,12 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         print_heading(&mut out, &sets)?;
         let total: f64 = scaled(&sets.totals).iter().sum();
         let cells = |row: &ComparedRow<Description>| row_cells(row, total);
-        table.print_comparison(&mut out, &sets, compare, &HEADINGS, cells)?;
+        let noise = table.describe_noise(&sets);
+        let closing: Vec<String> = [table.describe_result(&sets)]
+            .into_iter()
+            .chain(noise)
+            .collect();
+        table.print_comparison(&mut out, &closing, compare, &HEADINGS, cells)?;
     }
     out.flush()?;
     let none = table.judged.rows.is_empty();
