@@ -280,6 +280,12 @@ fn waits(snapshot: &TopSnapshot, zoom: Option<&ZoomedProcess>) -> RowAmounts {
         if !is_wanted || recording.event(sample.event).name != "off-cpu" {
             continue;
         }
+        let places = recording.stacks.locations(sample.stack);
+        let names = places.map(|place| snapshot.table.procedure(place));
+        let names = names.map(|procedure| procedure.map_or("", |procedure| &*procedure.name));
+        if zoom.is_none() && is_idle_kernel_thread(names) {
+            continue;
+        }
         let name = format!("{process}: {}", name_of_wait(snapshot, sample));
         let row = rows.entry(name.clone()).or_insert_with(|| TopRow {
             name: name.clone(),
@@ -352,6 +358,28 @@ fn name_of_wait(snapshot: &TopSnapshot, sample: &Sample) -> String {
             .unwrap_or("kernel")
             .to_owned(),
     }
+}
+
+/// Returns whether a stack is that of a kernel thread that waits for work: in work that it was
+/// given, it would wait for a device, a lock or a completion.
+pub(super) fn is_idle_kernel_thread<'a>(frames: impl Iterator<Item = &'a str>) -> bool {
+    const WORK: [&str; 7] = [
+        "process_one_work",
+        "io_schedule",
+        "bit_wait",
+        "mutex_lock",
+        "rwsem_down",
+        "rt_mutex",
+        "wait_for_completion",
+    ];
+    let mut is_kernel_thread = false;
+    for name in frames {
+        if WORK.iter().any(|work| name.contains(work)) {
+            return false;
+        }
+        is_kernel_thread |= name == "kthread";
+    }
+    is_kernel_thread
 }
 
 fn is_entry(name: &str) -> bool {

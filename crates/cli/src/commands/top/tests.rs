@@ -2,7 +2,7 @@
 
 use super::draw::draw_top;
 use super::model::{SortColumn, TopModel, TopRequest};
-use super::rows::{TopSnapshot, TopView};
+use super::rows::{TopSnapshot, TopView, is_idle_kernel_thread};
 use profile::{CallGraph, Collector, Recording, Target};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -77,6 +77,32 @@ fn every_view_has_rows_and_headings() {
             "{screen:?}"
         );
         assert!(!screen[3].trim().is_empty(), "{screen:?}");
+    }
+}
+
+#[test]
+fn kernel_threads_that_wait_for_work_are_left_out() {
+    for (stack, is_idle) in [
+        ("schedule worker_thread kthread ret_from_fork_asm", true),
+        (
+            "schedule rcu_gp_fqs_loop rcu_gp_kthread kthread ret_from_fork",
+            true,
+        ),
+        (
+            "io_schedule folio_wait_bit_common writeback_sb_inodes wb_workfn process_one_work worker_thread kthread",
+            false,
+        ),
+        (
+            "schedule bit_wait_io jbd2_journal_commit_transaction kjournald2 kthread",
+            false,
+        ),
+        (
+            "futex_do_wait do_futex do_syscall_64 entry_SYSCALL_64_after_hwframe main",
+            false,
+        ),
+        ("", false),
+    ] {
+        assert_eq!(is_idle_kernel_thread(stack.split(' ')), is_idle, "{stack}");
     }
 }
 
