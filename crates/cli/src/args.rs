@@ -308,6 +308,8 @@ pub enum DaemonAction {
     Flush(DaemonAsk),
     /// Flush, and begin a new epoch
     Epoch(DaemonAsk),
+    /// Store all samples, and end the daemon
+    Stop(DaemonAsk),
     /// Merge the parts of an epoch (the daemon runs this beside itself)
     #[command(hide = true)]
     Merge(DaemonMerge),

@@ -43,7 +43,8 @@ fn a_daemon_collects_tells_of_itself_and_stops() {
         amount(&kernel, "[no symbol]") < 0.1 * total(&kernel),
         "{kernel:#}"
     );
-    assert_eq!(daemon.end("TERM"), Some(0));
+    assert_eq!(daemon.ask("stop")["stopped"], Value::Null);
+    assert_eq!(daemon.code(), Some(0));
     assert!(assert_accounted(&db) > 500);
     let epochs = query(&db, "SELECT open FROM epochs ORDER BY epoch");
     assert_eq!(epochs[0]["open"], 0, "{epochs:?}");

@@ -9,7 +9,7 @@ use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt}
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use store::Database;
 
 /// Maximum length of a line; requests are words.
@@ -30,6 +30,8 @@ pub enum Request {
     Flush,
     /// Flush, and begin a new epoch.
     Epoch,
+    /// Store all samples, and end.
+    Stop,
 }
 
 impl Request {
@@ -38,11 +40,17 @@ impl Request {
             Self::Status => "status",
             Self::Flush => "flush",
             Self::Epoch => "epoch",
+            Self::Stop => "stop",
         }
     }
 
+    /// Returns whether the answer waits until samples are stored.
+    pub(crate) fn stores_samples(self) -> bool {
+        matches!(self, Self::Flush | Self::Epoch)
+    }
+
     fn parse_request(line: &[u8]) -> Option<Self> {
-        let all = [Self::Status, Self::Flush, Self::Epoch];
+        let all = [Self::Status, Self::Flush, Self::Epoch, Self::Stop];
         all.into_iter()
             .find(|r| r.request_word().as_bytes() == line.trim_ascii_end())
     }
@@ -166,7 +174,10 @@ fn serve_client(stream: &UnixStream, asked: &Sender<Asked>) -> io::Result<()> {
     let mut line = Vec::new();
     BufReader::new(stream.take(LONGEST)).read_until(b'\n', &mut line)?;
     let answer = match Request::parse_request(&line) {
-        None => Answer::Error("not a request; there are: status, flush, epoch".into()),
+        None => Answer::Error("not a request; there are: status, flush, epoch, stop".into()),
+        Some(Request::Stop) if std::env::var_os("NOTIFY_SOCKET").is_some() => Answer::Error(
+            "systemd started it, and would start it again: systemctl stop vitalfew".into(),
+        ),
         Some(request) => {
             let (reply, replies) = channel();
             let gone = |_| io::Error::from(io::ErrorKind::NotConnected);
@@ -180,7 +191,8 @@ fn serve_client(stream: &UnixStream, asked: &Sender<Asked>) -> io::Result<()> {
     (&*stream).write_all(&text)
 }
 
-/// Asks the daemon of a database, at `socket` if that is not in the database.
+/// Asks the daemon of a database, at `socket` if that is not in the database. After
+/// [`Request::Stop`] it has ended.
 ///
 /// # Errors
 /// If none runs, or it cannot do what it is asked for.
@@ -208,10 +220,20 @@ pub fn ask_daemon(
     (&stream).write_all(format!("{}\n", request.request_word()).as_bytes())?;
     let mut line = String::new();
     BufReader::new(&stream).read_line(&mut line)?;
-    match serde_json::from_str(&line).context("the daemon's answer cannot be read")? {
-        Answer::Status(status) => Ok(*status),
+    let status = match serde_json::from_str(&line).context("the daemon's answer cannot be read")? {
+        Answer::Status(status) => *status,
         Answer::Error(error) => anyhow::bail!("the daemon: {error}"),
+    };
+    let asked = Instant::now();
+    while request == Request::Stop && UnixStream::connect(&path).is_ok() {
+        anyhow::ensure!(
+            asked.elapsed() < ANSWER,
+            "the daemon, process {}, still stores its last samples",
+            status.pid
+        );
+        std::thread::sleep(Duration::from_millis(50));
     }
+    Ok(status)
 }
 
 #[cfg(test)]
@@ -222,6 +244,7 @@ mod tests {
     fn requests_are_words() {
         assert_eq!(Request::parse_request(b"status\n"), Some(Request::Status));
         assert_eq!(Request::parse_request(b"epoch"), Some(Request::Epoch));
+        assert_eq!(Request::parse_request(b"stop\n"), Some(Request::Stop));
         for bad in [
             &b""[..],
             b"\n",

@@ -39,7 +39,7 @@ impl Inbox {
     pub(crate) fn next_request(&mut self) -> Option<NewRequest> {
         let (request, reply) = self.requests.try_recv().ok()?;
         let mut ticket = 0;
-        if request != Request::Status {
+        if request.stores_samples() {
             self.tickets += 1;
             ticket = self.tickets;
         }
@@ -52,15 +52,18 @@ impl Inbox {
         self.waiting.iter().any(|(ticket, _)| *ticket <= reached)
     }
 
-    /// Answers the requests that are ready.
-    pub(crate) fn answer_ready(&mut self, reached: u64, status: &Status) {
+    /// Answers the requests that are ready. Returns whether one of them was to stop.
+    pub(crate) fn answer_ready(&mut self, reached: u64, status: &Status) -> bool {
         let (answered, waiting) = std::mem::take(&mut self.waiting)
             .into_iter()
             .partition(|(ticket, _)| *ticket <= reached);
         self.waiting = waiting;
-        for (_, (_, reply)) in answered {
+        let mut is_stop = false;
+        for (_, (request, reply)) in answered {
             // The client may have gone.
             let _ = reply.send(Answer::Status(Box::new(status.clone())));
+            is_stop |= request == Request::Stop;
         }
+        is_stop
     }
 }

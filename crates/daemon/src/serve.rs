@@ -221,7 +221,9 @@ impl<'a> Daemon<'a> {
             self.roll_epoch(collecting)?;
             self.merge_if_due()?;
             self.mind_cost(collecting);
-            self.answer_requests(collecting)?;
+            if self.answer_requests(collecting)? {
+                stop.store(true, Ordering::Relaxed);
+            }
             if watchdog.is_some_and(|limit| alive.elapsed() >= limit) {
                 alive = Instant::now();
                 let _ = sd_notify::notify(&[NotifyState::Watchdog]);
@@ -355,12 +357,13 @@ impl<'a> Daemon<'a> {
         }
     }
 
-    fn answer_requests(&mut self, collecting: &mut Continuous<'_>) -> anyhow::Result<()> {
+    /// Answers requests. Returns whether one was to stop.
+    fn answer_requests(&mut self, collecting: &mut Continuous<'_>) -> anyhow::Result<bool> {
         if let Some(requests) = self.storing.take_relocated() {
             self.inbox.move_to(requests);
         }
         while let Some(new) = self.inbox.next_request() {
-            if new.request == Request::Status {
+            if !new.request.stores_samples() {
                 continue;
             }
             self.storing.wait_until_stored(collecting, PATIENCE)?;
@@ -376,9 +379,9 @@ impl<'a> Daemon<'a> {
         if self.inbox.is_ready(reached) {
             self.storing.await_facts(collecting, PATIENCE)?;
             let status = self.status_now(collecting);
-            self.inbox.answer_ready(reached, &status);
+            return Ok(self.inbox.answer_ready(reached, &status));
         }
-        Ok(())
+        Ok(false)
     }
 
     fn status_now(&self, collecting: &Continuous<'_>) -> Status {

@@ -26,6 +26,7 @@ pub fn run(args: &Daemon) -> anyhow::Result<ExitCode> {
         DaemonAction::Status(asked) => ask_daemon(asked, Request::Status),
         DaemonAction::Flush(asked) => ask_daemon(asked, Request::Flush),
         DaemonAction::Epoch(asked) => ask_daemon(asked, Request::Epoch),
+        DaemonAction::Stop(asked) => ask_daemon(asked, Request::Stop),
     }
 }
 
@@ -130,6 +131,8 @@ fn ask_daemon(args: &DaemonAsk, request: Request) -> anyhow::Result<ExitCode> {
     let mut out = Screen::open_output(args.json);
     if args.json {
         write_json(&mut out, &status)?;
+    } else if request == Request::Stop {
+        tell_user(&format!("the daemon of {} has ended", path.display()));
     } else {
         write!(out, "{}", render_status(&status))?;
     }

@@ -150,8 +150,13 @@ impl Daemon {
     }
 
     /// Ends it as a service manager does; returns its exit code.
-    pub fn end(mut self, signal: &str) -> Option<i32> {
+    pub fn end(self, signal: &str) -> Option<i32> {
         self.signal(signal);
+        self.code()
+    }
+
+    /// Waits for its end; returns its exit code.
+    pub fn code(mut self) -> Option<i32> {
         self.child.wait().expect("waited").code()
     }
 
