@@ -16,7 +16,7 @@ use results::page::{PAGE_SCHEMA, PageEpoch, PageLines, PageProfile, join_slices}
 use results::{
     JsonClaims, OpenedRecording, RecordingSource, ResultKind, command_words, difference_of_files,
     epochs_json, error_chain, failure_refusal, inconclusive_refusal, is_recording, resolve_all,
-    tree_of_recording,
+    tree_of_recording, why_nothing_recorded,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -190,11 +190,7 @@ pub fn latest_files() -> anyhow::Result<Vec<PathBuf>> {
         files.extend(store::latest_interference(&database)?);
     }
     if files.is_empty() {
-        let message = format!(
-            "nothing has been recorded in {}; record something: vitalfew record -g -- COMMAND",
-            database.display()
-        );
-        return Err(inconclusive_refusal(message));
+        return Err(why_nothing_recorded(&database));
     }
     Ok(files)
 }

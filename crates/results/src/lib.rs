@@ -72,7 +72,8 @@ pub use selection::{
 pub use sets::{ComparedSets, Measure, load_sets};
 pub use source::{
     OpenedRecording, RecordingSource, choose_epochs, drained_epochs, event_named, name_locations,
-    open_by_host, open_latest_epochs, open_recording, read_epochs, symbol_gaps,
+    open_by_host, open_latest_epochs, open_recording, read_epochs, symbol_gaps, undrained_advice,
+    why_nothing_recorded,
 };
 pub use tail_calls::insert_tail_callers;
 pub use time_kind::{SystemCallName, answering_call, waits_for_typing};

@@ -195,11 +195,19 @@ pub fn drained_epochs(mut epochs: Vec<Epoch>, database: &Path) -> anyhow::Result
 }
 
 fn not_drained(database: &Path) -> anyhow::Error {
-    let path = database.display();
     inconclusive_refusal(format!(
-        "{path} has only an epoch that a daemon has begun and not written to yet: its samples are still in the kernel; \
-         vitalfew daemon flush --db {path} writes them now"
+        "{} has only an epoch that a daemon has begun and not written to yet: {}",
+        database.display(),
+        undrained_advice(database)
     ))
+}
+
+/// Returns where the samples of an epoch without data are, and the command that stores them.
+pub fn undrained_advice(database: &Path) -> String {
+    format!(
+        "its samples are still in the kernel; vitalfew daemon flush --db {} writes them now",
+        database.display()
+    )
 }
 
 fn no_epoch(path: &Path) -> anyhow::Error {
@@ -210,9 +218,8 @@ fn latest_recording(database: &Database, wanted: Wanted) -> anyhow::Result<Opene
     let (epoch, damaged) = database.latest_epoch()?;
     let Some(epoch) = epoch else {
         // If the others are only damaged, no daemon would write data soon.
-        let begun = database.epochs()?.iter().any(Epoch::is_empty) && damaged.is_empty();
-        return Err(if begun {
-            not_drained(database.path())
+        return Err(if damaged.is_empty() {
+            why_nothing_recorded(database.path())
         } else {
             nothing_recorded(database.path())
         });
@@ -258,6 +265,17 @@ pub fn open_latest_epochs(database: &Database) -> anyhow::Result<Option<(Recordi
         sampler::name_kernel(&mut recording);
     }
     Ok(Some((recording, epochs)))
+}
+
+/// Returns the reason that a database has no recording: nothing was recorded, or a daemon has not
+/// written to it yet.
+pub fn why_nothing_recorded(database: &Path) -> anyhow::Error {
+    let epochs = Database::open(database).and_then(|opened| opened.epochs());
+    if epochs.is_ok_and(|epochs| epochs.iter().any(Epoch::is_empty)) {
+        not_drained(database)
+    } else {
+        nothing_recorded(database)
+    }
 }
 
 fn nothing_recorded(path: &Path) -> anyhow::Error {
@@ -356,6 +374,17 @@ mod tests {
             clock_hz: None,
             cpus: 2,
         }
+    }
+
+    #[test]
+    fn samples_that_a_daemon_has_not_stored_are_still_in_the_kernel() {
+        let directory = tempfile::tempdir().unwrap();
+        let database = Database::create(directory.path()).unwrap();
+        let nothing = || why_nothing_recorded(directory.path()).to_string();
+        assert!(nothing().starts_with("nothing has been recorded"));
+        let epoch = database.begin_epoch("one", 1_000_000_000).unwrap();
+        assert!(nothing().contains("still in the kernel; vitalfew daemon flush --db"));
+        drop(epoch);
     }
 
     #[test]

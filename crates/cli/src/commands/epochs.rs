@@ -20,11 +20,16 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     out.flush()?;
     for epoch in &epochs {
-        if let Err(error) = &epoch.summary {
-            if !epoch.is_empty() {
-                exit::note_left_out();
+        match &epoch.summary {
+            Err(_) if epoch.is_empty() => {
+                let advice = results::undrained_advice(&store::default_database());
+                warn_user(&format!("{}: {advice}", epoch.path.display()));
             }
-            warn_user(&error.to_string());
+            Err(error) => {
+                exit::note_left_out();
+                warn_user(&error.to_string());
+            }
+            Ok(_) => {}
         }
         for error in &epoch.damaged {
             exit::note_left_out();
