@@ -4,7 +4,7 @@ PREFIX ?= /usr/local
 VITALFEW = target/release/vitalfew
 export REQUIRE_LIVE
 
-.PHONY: all setup page demo test lint bench install clean
+.PHONY: all setup page demo test lint bench install uninstall clean
 
 all: setup page
 	$(CARGO) build --release --locked -p vitalfew -p runtime
@@ -45,13 +45,30 @@ bench: all
 	$(CARGO) build --release --locked -p vitalfew --example accuracy --example procedures
 	benches/run.sh $(VITALFEW)
 
-install: all
-	install -Dm755 $(VITALFEW) $(DESTDIR)$(PREFIX)/bin/vitalfew
-	install -Dm755 target/release/libvitalfew_runtime.so $(DESTDIR)$(PREFIX)/lib/vitalfew/libvitalfew_runtime.so
-	install -Dm644 include/vitalfew.h $(DESTDIR)$(PREFIX)/include/vitalfew.h
-	mkdir -p $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/bash-completion/completions
-	$(VITALFEW) generate man $(DESTDIR)$(PREFIX)/share/man/man1
-	$(VITALFEW) generate completions bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/vitalfew
+# Where everything goes, below DESTDIR.
+BIN = $(DESTDIR)$(PREFIX)/bin/vitalfew
+LIBRARY = $(DESTDIR)$(PREFIX)/lib/vitalfew/libvitalfew_runtime.so
+HEADER = $(DESTDIR)$(PREFIX)/include/vitalfew.h
+MAN = $(DESTDIR)$(PREFIX)/share/man/man1
+COMPLETIONS = $(DESTDIR)$(PREFIX)/share/bash-completion/completions/vitalfew \
+	$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_vitalfew \
+	$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/vitalfew.fish
+
+# It builds nothing, so that root need not.
+install:
+	@test -x $(VITALFEW) || { echo 'nothing is built yet: run make, then make install' >&2; exit 1; }
+	install -Dm755 $(VITALFEW) $(BIN)
+	install -Dm755 $(dir $(VITALFEW))libvitalfew_runtime.so $(LIBRARY)
+	install -Dm644 include/vitalfew.h $(HEADER)
+	$(VITALFEW) generate man $(MAN)
+	mkdir -p $(dir $(COMPLETIONS))
+	set -e; set -- bash zsh fish; for file in $(COMPLETIONS); do \
+		$(VITALFEW) generate completions $$1 > $$file; shift; done
+
+# Databases stay; the daemon is stopped first by its user.
+uninstall:
+	rm -f $(BIN) $(LIBRARY) $(HEADER) $(COMPLETIONS) $(MAN)/vitalfew.1 $(MAN)/vitalfew-*.1
+	test ! -d $(dir $(LIBRARY)) || rmdir $(dir $(LIBRARY))
 
 clean:
 	$(CARGO) clean
