@@ -17,7 +17,8 @@ const EVERYWHERE: &str = "Options everywhere";
 #[derive(Debug, Parser)]
 #[command(
     name = "vitalfew",
-    version,
+    version = crate::version::VERSION,
+    long_version = crate::version::LONG_VERSION.as_str(),
     about = "Of all the time a program takes, the few causes that matter",
     arg_required_else_help = true,
     propagate_version = true,

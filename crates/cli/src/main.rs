@@ -17,6 +17,7 @@ mod source;
 mod svg;
 mod table;
 mod times;
+mod version;
 mod wrapped;
 
 use args::{Args, Command};
