@@ -4,7 +4,7 @@ PREFIX ?= /usr/local
 VITALFEW = target/release/vitalfew
 export REQUIRE_LIVE
 
-.PHONY: all setup page demo test lint bench install uninstall clean
+.PHONY: all setup page demo test lint bench install uninstall package deb rpm tarball test-packages clean
 
 all: setup page
 	$(CARGO) build --release --locked -p vitalfew -p runtime
@@ -36,7 +36,37 @@ lint: page
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	packaging/module_circles.py --test
 	packaging/module_circles.py
+	! command -v cargo-deny >/dev/null || $(CARGO) deny --log-level error check licenses bans sources
 	cd web && npm run --silent check
+
+# Packages hold one program that needs no library and runs on any distribution; what a debugger needs is apart.
+VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
+PLATFORM = $(shell uname -m)-unknown-linux-gnu
+PACKAGED ?= target/$(PLATFORM)/release
+target/$(PLATFORM)/release/vitalfew: setup page
+	RUSTFLAGS="-C target-feature=+crt-static" CARGO_PROFILE_RELEASE_DEBUG=line-tables-only CARGO_PROFILE_RELEASE_STRIP=none \
+		$(CARGO) build --release --locked --target $(PLATFORM) -p vitalfew
+	$(CARGO) build --release --locked -p runtime
+	cp target/release/libvitalfew_runtime.so target/$(PLATFORM)/release/
+
+package: $(PACKAGED)/vitalfew
+	@packaging/setup.sh package
+	rm -rf target/package target/package.debug
+	packaging/stage.sh $(PACKAGED) target/package
+	mkdir -p target/packages
+
+deb: package
+	$(CARGO) deb -p vitalfew --no-build --no-strip -o target/packages/
+
+rpm: package
+	$(CARGO) generate-rpm -p crates/cli -o target/packages/
+
+tarball: package
+	packaging/tarball.sh target/package target/packages vitalfew-$(VERSION)-$(shell uname -m)-linux
+
+# Installs, upgrades and removes the packages on this machine, as root.
+test-packages: deb rpm tarball
+	packaging/test_packages.sh target/packages
 
 # Our speed beside that of our peers, in one interleaved run.
 bench: all

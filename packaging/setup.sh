@@ -11,6 +11,7 @@ libraries=/usr/lib/$(uname -m)-linux-gnu
 case $part in
 build) wanted=$build ;;
 demo) wanted="cc:gcc make:make" ;;
+package) wanted="objcopy:binutils rpm:rpm setcap:libcap2-bin" ;;
 test) wanted="chromium:chromium addr2line:binutils clang:clang gcov:gcc llvm-cov:llvm llvm-profdata:llvm g++:g++ javac:default-jdk-headless ruby:ruby python3:python3 /usr/lib/python3/dist-packages/pip:python3-pip taskset:util-linux mkfs.ext4:e2fsprogs \
 redis-server:redis-server musl-gcc:musl-tools /usr/include/gc.h:libgc-dev /usr/include/boost/context/fiber.hpp:libboost-context-dev \
 $libraries/libjemalloc.so.2:libjemalloc2 $libraries/libtcmalloc.so.4:libgoogle-perftools4 \
@@ -77,3 +78,6 @@ if ! command -v cargo >/dev/null; then
 	echo "missing: Rust 1.90 or later; install it by rustup (https://rustup.rs) and try again" >&2
 	exit 1
 fi
+for tool in cargo-deb cargo-generate-rpm; do
+	[ "$part" != package ] || command -v $tool >/dev/null || cargo install --locked $tool
+done
