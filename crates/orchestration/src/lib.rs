@@ -33,4 +33,4 @@ pub use run::{
 pub use streams::{RepeatedStreams, Silenced};
 pub use trace_limits::{USUAL_LIMIT_MIB, USUAL_OVERHEAD, USUAL_ROOM_MIB};
 #[cfg(target_arch = "x86_64")]
-pub use tracing::{HotCode, TraceKeeper, known_patterns, usual_trace};
+pub use tracing::{TraceKeeper, hot_functions, known_patterns, trace_program, usual_trace};

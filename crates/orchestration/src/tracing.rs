@@ -2,18 +2,21 @@
 
 use crate::trace_limits::{USUAL_LIMIT_MIB, USUAL_OVERHEAD, USUAL_ROOM_MIB};
 use analysis::interference::Analyser;
-use experiment::{FunctionPattern, TraceOptions};
+use experiment::{FunctionPattern, TraceLive, TraceOptions, Traced};
 use profile::known_code::known_functions;
 use profile::{
     ImageKind, ImageOffset, Interference, Location, Recording, SharedLine, TraceBatch, TraceHead,
     TracedBlock, UNNAMED_PROCEDURE,
 };
 use results::phrases::format_bytes;
-use sampler::Launched;
+use sampler::{Launched, TargetSpec};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use store::{StoredResult, TraceWriter};
 use symbols::Detail;
@@ -36,19 +39,43 @@ pub(crate) fn trace_recorded(
 ) -> anyhow::Result<(PathBuf, Interference, Option<Launched>)> {
     let runtime = experiment::find_runtime(None)?;
     let options = TraceOptions {
-        functions: HotCode::of_recording(recording).functions,
+        functions: hot_functions(recording),
         duration: Some(duration),
         ..usual_trace(command.to_vec(), attach, runtime)
     };
-    let mut keeper = TraceKeeper::create(None, Some(USUAL_LIMIT_MIB))?;
+    let keeper = TraceKeeper::create(None, Some(USUAL_LIMIT_MIB))?;
+    let (path, result, traced) = trace_program(&options, keeper, stop, &mut |_| {})?;
+    Ok((path, result, traced.running))
+}
+
+/// Traces a program, and samples meanwhile which data its functions share. Returns the path of the
+/// result, the result, and the end of the run.
+///
+/// # Errors
+/// If the program cannot be traced, or the result cannot be stored.
+pub fn trace_program(
+    options: &TraceOptions,
+    mut keeper: TraceKeeper,
+    stop: &AtomicBool,
+    show: &mut dyn FnMut(&TraceLive),
+) -> anyhow::Result<(PathBuf, Interference, Traced)> {
+    let mut sampler: Option<DataSampler> = None;
     let traced = experiment::trace(
-        &options,
+        options,
         stop,
         &mut |blocks, batch| keeper.take(blocks, batch),
-        &mut |_| {},
-    )?;
+        &mut |live| {
+            sampler.get_or_insert_with(|| DataSampler::start(live.process));
+            show(live);
+        },
+    );
+    let recording = sampler.and_then(DataSampler::finish);
+    let mut traced = traced?;
+    if let Some(recording) = recording {
+        name_shared_lines(&recording, &mut traced.head);
+    }
     let (path, result) = keeper.finish(&traced.head)?;
-    Ok((path, result, traced.running))
+    Ok((path, result, traced))
 }
 
 /// Returns the default options of a trace, which selects only the known functions.
@@ -76,54 +103,67 @@ pub fn known_patterns() -> Vec<FunctionPattern> {
 /// A function: the path of its image, and its start.
 type FunctionKey = (String, ImageOffset);
 
-/// The hot code of a recording.
-#[derive(Clone, Debug, Default)]
-pub struct HotCode {
-    /// The functions that take at least a hundredth of the CPU time, the hottest first.
-    pub functions: Vec<FunctionPattern>,
-    /// The cache lines that functions share with other threads.
-    shared_lines: BTreeMap<FunctionKey, SharedLine>,
+/// Returns the functions that take at least a hundredth of a recording's CPU time, the hottest
+/// first.
+pub fn hot_functions(recording: &Recording) -> Vec<FunctionPattern> {
+    // Event 0 has the time samples. Waits are other events, in nanoseconds.
+    let samples = recording.samples.iter();
+    let leaves = samples.filter(|sample| sample.event.0 == 0).map(|sample| {
+        let location = recording.stacks.frame(sample.stack).location;
+        (location, sample.weight)
+    });
+    let locations = leaves.clone().map(|(location, _)| location);
+    let names = FunctionNames::resolve_in(recording, locations);
+    let mut all = 0;
+    let mut sums: BTreeMap<FunctionKey, (u64, &str)> = BTreeMap::new();
+    for (location, weight) in leaves {
+        all += weight;
+        if let Some((key, name)) = names.function_at(location) {
+            sums.entry(key).or_insert((0, name)).0 += weight;
+        }
+    }
+    let mut hot: Vec<_> = sums
+        .into_iter()
+        .filter(|(_, (sum, _))| *sum as f64 >= SHARE * all as f64)
+        .collect();
+    hot.sort_by_key(|(_, (sum, _))| std::cmp::Reverse(*sum));
+    hot.into_iter()
+        .map(|((image, offset), (_, name))| FunctionPattern::at(&image, offset, name))
+        .collect()
 }
 
-impl HotCode {
-    /// Finds the hot code of a recording.
-    pub fn of_recording(recording: &Recording) -> Self {
-        // Event 0 has the time samples. Waits are other events, in nanoseconds.
-        let samples = recording.samples.iter();
-        let leaves = samples.filter(|sample| sample.event.0 == 0).map(|sample| {
-            let location = recording.stacks.frame(sample.stack).location;
-            (location, sample.weight)
-        });
-        let locations = leaves.clone().map(|(location, _)| location);
-        let names = FunctionNames::resolve_in(recording, locations);
-        let mut all = 0;
-        let mut sums: BTreeMap<FunctionKey, (u64, &str)> = BTreeMap::new();
-        for (location, weight) in leaves {
-            all += weight;
-            if let Some((key, name)) = names.function_at(location) {
-                sums.entry(key).or_insert((0, name)).0 += weight;
-            }
-        }
-        let mut hot: Vec<_> = sums
-            .into_iter()
-            .filter(|(_, (sum, _))| *sum as f64 >= SHARE * all as f64)
-            .collect();
-        hot.sort_by_key(|(_, (sum, _))| std::cmp::Reverse(*sum));
-        let patterns = hot
-            .into_iter()
-            .map(|((image, offset), (_, name))| FunctionPattern::at(&image, offset, name));
+/// A sampler of the data that a running process uses. It needs the registers of x86-64.
+struct DataSampler {
+    stop: Arc<AtomicBool>,
+    recorded: JoinHandle<Option<Recording>>,
+}
+
+impl DataSampler {
+    fn start(process: u32) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let mut options = sampler::Options::new(TargetSpec::Process(process));
+        options.registers = true;
+        let is_over = Arc::clone(&stop);
+        // Where it cannot sample, the cause of a loss stays unknown.
+        let record = move || sampler::record(&options, &is_over, &mut |_| {}).ok();
         Self {
-            functions: patterns.collect(),
-            shared_lines: shared_lines(recording),
+            stop,
+            recorded: std::thread::spawn(move || Some(record()?.recording)),
         }
     }
 
-    /// Tells the functions of a trace which cache lines they share.
-    pub fn name_shared_lines(&self, head: &mut TraceHead) {
-        for block in &mut head.blocks {
-            let key = (block.image.clone(), block.offset);
-            block.shared_line = self.shared_lines.get(&key).cloned();
-        }
+    fn finish(self) -> Option<Recording> {
+        self.stop.store(true, Relaxed);
+        self.recorded.join().ok()?
+    }
+}
+
+/// Tells the functions of a trace which cache lines they share by a recording's samples.
+fn name_shared_lines(recording: &Recording, head: &mut TraceHead) {
+    let lines = shared_lines(recording);
+    for block in &mut head.blocks {
+        let key = (block.image.clone(), block.offset);
+        block.shared_line = lines.get(&key).cloned();
     }
 }
 

@@ -118,8 +118,7 @@ pub struct TracedBlock {
     /// `calls` by chance, and by executions that were lost or did not end.
     #[serde(default)]
     pub represented: u64,
-    /// The cache line that its code shares with other threads, as far as samples showed it before
-    /// the run.
+    /// The cache line that its code shares with other threads, as far as samples showed it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shared_line: Option<SharedLine>,
 }

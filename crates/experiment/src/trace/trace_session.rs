@@ -63,6 +63,8 @@ pub struct TraceOptions {
 /// Progress of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TraceLive {
+    /// The traced process.
+    pub process: u32,
     /// Time since the start.
     pub elapsed: Duration,
     /// Number of traced functions.
@@ -334,7 +336,7 @@ impl<'a> TraceSession<'a> {
             }
             if now >= said {
                 said = now + Duration::from_millis(250);
-                talk(&self.live_progress(now));
+                talk(&self.live_progress(target.pid(), now));
             }
             if !is_behind {
                 self.shared.wait_words().wait_for_news(seen, TICK);
@@ -432,8 +434,9 @@ impl<'a> TraceSession<'a> {
         }
     }
 
-    fn live_progress(&self, elapsed: Duration) -> TraceLive {
+    fn live_progress(&self, process: u32, elapsed: Duration) -> TraceLive {
         TraceLive {
+            process,
             elapsed,
             blocks: self
                 .planner

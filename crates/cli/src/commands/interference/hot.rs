@@ -2,7 +2,8 @@
 
 use crate::wrapped::Signals;
 use anyhow::bail;
-use orchestration::HotCode;
+use experiment::FunctionPattern;
+use orchestration::hot_functions;
 use sampler::{Exit, Launched, Options, TargetSpec};
 use std::ffi::OsString;
 use std::sync::atomic::AtomicBool;
@@ -12,9 +13,10 @@ use std::time::Duration;
 /// Time for which a running process is sampled.
 const SAMPLED: Duration = Duration::from_secs(3);
 
-/// Runs and samples the command once. Returns its hot code.
-pub fn functions(command: &[OsString], signals: &Signals) -> anyhow::Result<HotCode> {
-    let options = with_registers(TargetSpec::Command(command.to_vec()));
+/// Runs and samples the command once. Returns the functions that take at least a hundredth of its
+/// CPU time.
+pub fn functions(command: &[OsString], signals: &Signals) -> anyhow::Result<Vec<FunctionPattern>> {
+    let options = Options::new(TargetSpec::Command(command.to_vec()));
     let outcome = sampler::record(&options, &signals.stop, &mut |_| {})?;
     signals.pass_on(outcome.running.as_ref());
     let exit = outcome
@@ -26,20 +28,14 @@ pub fn functions(command: &[OsString], signals: &Signals) -> anyhow::Result<HotC
             "the command was told to end in its first run, so that nothing was traced; -f FUNCTION traces it in one run"
         );
     }
-    Ok(HotCode::of_recording(&outcome.recording))
+    Ok(hot_functions(&outcome.recording))
 }
 
-/// Samples a running process for [`SAMPLED`]. Returns its hot code.
-pub fn functions_of_process(pid: u32, stop: &AtomicBool) -> anyhow::Result<HotCode> {
-    let mut options = with_registers(TargetSpec::Process(pid));
+/// Samples a running process for [`SAMPLED`]. Returns the functions that take at least a hundredth
+/// of its CPU time.
+pub fn functions_of_process(pid: u32, stop: &AtomicBool) -> anyhow::Result<Vec<FunctionPattern>> {
+    let mut options = Options::new(TargetSpec::Process(pid));
     options.duration = Some(SAMPLED);
     let outcome = sampler::record(&options, stop, &mut |_| {})?;
-    Ok(HotCode::of_recording(&outcome.recording))
-}
-
-/// Returns options to sample with registers, which tell the data that threads share.
-fn with_registers(target: TargetSpec) -> Options {
-    let mut options = Options::new(target);
-    options.registers = cfg!(target_arch = "x86_64");
-    options
+    Ok(hot_functions(&outcome.recording))
 }

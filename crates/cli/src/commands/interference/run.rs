@@ -6,7 +6,9 @@ use crate::output::group_digits;
 use crate::screen::{Screen, tell_user};
 use crate::wrapped::{self, Line, Signals};
 use experiment::{FunctionPattern, TraceLive, TraceOptions, find_runtime};
-use orchestration::{HotCode, RepeatedStreams, Silenced, TraceKeeper, known_patterns, usual_trace};
+use orchestration::{
+    RepeatedStreams, Silenced, TraceKeeper, known_patterns, trace_program, usual_trace,
+};
 use sampler::Exit;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -17,23 +19,15 @@ const ATTACHED: Duration = Duration::from_secs(30);
 /// Runs the command.
 pub fn run(args: &InterferenceRunArgs) -> anyhow::Result<ExitCode> {
     let signals = Signals::catch_signals()?;
-    let hot = code_to_trace(args, &signals)?;
-    let options = trace_options(args, hot.functions.clone())?;
-    let mut keeper = TraceKeeper::create(
+    let options = trace_options(args, &signals)?;
+    let keeper = TraceKeeper::create(
         args.output.clone(),
         (!args.no_trace).then_some(args.trace_limit),
     )?;
     let line = Line::new(args.quiet);
-    let traced = experiment::trace(
-        &options,
-        &signals.stop,
-        &mut |blocks, batch| keeper.take(blocks, batch),
-        &mut |live| show(live, &line),
-    )?;
+    let progress = &mut |live: &TraceLive| show(live, &line);
+    let (path, result, traced) = trace_program(&options, keeper, &signals.stop, progress)?;
     line.clear();
-    let mut head = traced.head;
-    hot.name_shared_lines(&mut head);
-    let (path, result) = keeper.finish(&head)?;
     if !args.quiet {
         let path = path.display().to_string();
         tell_user(&format!("what was measured is in {path}"));
@@ -52,10 +46,15 @@ pub fn run(args: &InterferenceRunArgs) -> anyhow::Result<ExitCode> {
     Ok(wrapped::exit_code(exit))
 }
 
-/// Returns the hot code of the program; nothing if the user names functions.
-fn code_to_trace(args: &InterferenceRunArgs, signals: &Signals) -> anyhow::Result<HotCode> {
+/// Returns the functions that must exist in the program, and others that may be absent.
+fn functions_to_trace(
+    args: &InterferenceRunArgs,
+    signals: &Signals,
+) -> anyhow::Result<[Vec<FunctionPattern>; 2]> {
     if !args.functions.is_empty() {
-        return Ok(HotCode::default());
+        let named = args.functions.iter();
+        let named = named.map(|text| FunctionPattern::parse(text));
+        return Ok([named.collect(), Vec::new()]);
     }
     if let Some(pid) = args.pid {
         if !args.quiet {
@@ -63,7 +62,8 @@ fn code_to_trace(args: &InterferenceRunArgs, signals: &Signals) -> anyhow::Resul
                 "the process is sampled for 3 s, to see which functions take time, and then they are traced",
             );
         }
-        return hot::functions_of_process(pid, &signals.stop);
+        let found = hot::functions_of_process(pid, &signals.stop)?;
+        return Ok([found, known_patterns()]);
     }
     // Reports an error now, not after the first run.
     experiment::check_traced_command(&args.command.words)?;
@@ -78,21 +78,11 @@ fn code_to_trace(args: &InterferenceRunArgs, signals: &Signals) -> anyhow::Resul
     let found = hot::functions(&args.command.words, signals);
     streams.restore_output();
     streams.rewind_input()?;
-    found
+    Ok([found?, known_patterns()])
 }
 
-fn trace_options(
-    args: &InterferenceRunArgs,
-    hot: Vec<FunctionPattern>,
-) -> anyhow::Result<TraceOptions> {
-    let named = args.functions.iter();
-    let named: Vec<FunctionPattern> = named.map(|text| FunctionPattern::parse(text)).collect();
-    // Named functions must exist in the program, and known ones may be absent.
-    let (functions, also) = if named.is_empty() {
-        (hot, known_patterns())
-    } else {
-        (named, Vec::new())
-    };
+fn trace_options(args: &InterferenceRunArgs, signals: &Signals) -> anyhow::Result<TraceOptions> {
+    let [functions, also] = functions_to_trace(args, signals)?;
     let runtime = find_runtime(args.runtime.as_deref())?;
     Ok(TraceOptions {
         functions,
