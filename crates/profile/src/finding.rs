@@ -5,7 +5,7 @@
 //! detailed results. It contains no sentences, so that a program can weigh findings of different
 //! methods. The phrase book in `results` turns it into sentences, for text, JSON and pages alike.
 
-use crate::CauseKind;
+use crate::{CauseKind, SharedLine};
 use serde::{Deserialize, Serialize};
 
 /// The version of the form, as it stands in JSON. `docs/finding.schema.json` is its schema.
@@ -253,6 +253,9 @@ pub enum FindingEvidence {
     LossCause {
         /// The cause.
         cause: CauseKind,
+        /// The cache line, if that is the cause.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        shared_line: Option<SharedLine>,
     },
     /// Samples in two sets.
     SampleCounts {

@@ -125,6 +125,7 @@ pub struct TracedBlock {
 
 /// A cache line that threads pass to and fro.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SharedLine {
     /// The variable in it; `None` if it is no variable of the function's image, but on the heap.
     pub variable: Option<String>,

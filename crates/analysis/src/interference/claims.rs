@@ -13,12 +13,13 @@ pub fn findings(result: &Interference, next: &[String]) -> Vec<Finding> {
     };
     let others = result.functions.iter().filter(is_other);
     let others = others.filter_map(|function| {
-        let mut finding = claim_of_loss(
-            &function.name,
-            &function.image,
-            &function.loss?,
-            function.cause,
-        )?;
+        let is_shared = function.cause == Some(CauseKind::SharedLine);
+        let cause = function.cause.map(|cause| FindingEvidence::LossCause {
+            cause,
+            shared_line: function.shared_line.clone().filter(|_| is_shared),
+        });
+        let loss = function.loss?;
+        let mut finding = claim_of_loss(&function.name, &function.image, &loss, cause)?;
         finding.evidence.push(FindingEvidence::Executions {
             calls: function.calls,
             mean_ns: function.mean_ns,
@@ -30,7 +31,10 @@ pub fn findings(result: &Interference, next: &[String]) -> Vec<Finding> {
             &contention.function,
             &contention.image,
             &contention.loss,
-            Some(contention.cause),
+            Some(FindingEvidence::LossCause {
+                cause: contention.cause,
+                shared_line: None,
+            }),
         )
     });
     let mut findings: Vec<Finding> = contention.chain(others).collect();
@@ -45,10 +49,9 @@ fn claim_of_loss(
     name: &str,
     image: &str,
     loss: &FunctionLoss,
-    cause: Option<CauseKind>,
+    cause: Option<FindingEvidence>,
 ) -> Option<Finding> {
     let amount = loss.solo.is_claimed.then_some(loss.solo.loss)?;
-    let cause = cause.map(|cause| FindingEvidence::LossCause { cause });
     Some(Finding {
         claim: Claim::LosesTime,
         place: FindingPlace {

@@ -380,6 +380,7 @@ fn interference_speaks_of_the_sequence_that_it_waits_in() {
     let mut lost = predicted(Claim::LosesTime, "___pthread_mutex_lock", 0.5, [0.4, 0.6]);
     lost.evidence.push(FindingEvidence::LossCause {
         cause: CauseKind::Lock,
+        shared_line: None,
     });
     let judgement = judge_measured(&Measured {
         interference: &[lost],
@@ -528,6 +529,7 @@ fn a_loss_in_time_that_sequences_have_is_evidence_for_them() {
         let mut loss = lost("work", value);
         loss.evidence.push(FindingEvidence::LossCause {
             cause: CauseKind::Lock,
+            shared_line: None,
         });
         judge_measured(&Measured {
             interference: &[loss],

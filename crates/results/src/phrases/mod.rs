@@ -7,7 +7,9 @@
 mod evidence;
 mod names;
 
-pub use evidence::{doubt_lines, evidence_lines, hottest_line, rank_line, speedup_line};
+pub use evidence::{
+    cause_phrase, doubt_lines, evidence_lines, hottest_line, rank_line, speedup_line,
+};
 pub use names::{place_name, short_name};
 
 use names::path_end;

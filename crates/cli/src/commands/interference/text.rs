@@ -10,6 +10,7 @@ use profile::{
     Between, CauseKind, FunctionLoss, FunctionWaits, Interference, RunEnd, SoloLoss, SoloReport,
     SoloVerdict, TracedCpuUser, TracedFunction,
 };
+use results::phrases::cause_phrase;
 use std::io::Write;
 
 /// Maximum width of a line, in columns.
@@ -155,22 +156,6 @@ fn speed(program: &SoloLoss) -> String {
     )
 }
 
-/// Returns the cause of a function's loss, of a shared cache line with its variable.
-fn cause_text(function: &TracedFunction) -> String {
-    let label = function.cause.map_or("not known", CauseKind::label);
-    let line = function.shared_line.as_ref();
-    let Some(line) = line.filter(|_| function.cause == Some(CauseKind::SharedLine)) else {
-        return label.to_owned();
-    };
-    let sharing = if line.is_false {
-        " (false sharing)"
-    } else {
-        ""
-    };
-    let variable = line.variable.as_deref().unwrap_or("heap memory");
-    format!("{label}{sharing}: {}", clean_name(variable))
-}
-
 /// Writes the functions in which the program loses time, and the locks of functions with several.
 fn losses(result: &Interference, shown: &Shown, out: &mut impl Write) -> std::io::Result<()> {
     let mut table = Table::new(vec![
@@ -206,7 +191,9 @@ fn losses(result: &Interference, shown: &Shown, out: &mut impl Write) -> std::io
         if is_contended && result.contention.is_some() && !shown.all {
             continue;
         }
-        let cause = cause_text(function);
+        let cause =
+            (function.cause).map(|cause| cause_phrase(cause, function.shared_line.as_ref()));
+        let cause = clean_name(cause.as_deref().unwrap_or("not known"));
         let name = shorten_middle(&clean_name(&function.name), NAME);
         if let Some(loss) = &function.loss {
             add(loss, name.clone(), &cause);
