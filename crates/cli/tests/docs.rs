@@ -24,15 +24,22 @@ fn pages() -> Vec<(PathBuf, String)> {
     pages.map(read).collect()
 }
 
-/// Returns the names of the subcommands, as the help lists them.
+/// Returns the names of the subcommands: each has a man page.
 fn commands() -> BTreeSet<String> {
-    let mut help = Command::new(env!("CARGO_BIN_EXE_vitalfew"));
-    let output = help.arg("--help").output().expect("vitalfew runs");
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let listed = text.lines().skip_while(|line| *line != "Commands:").skip(1);
-    let listed = listed.take_while(|line| line.starts_with("  "));
-    let names = listed.filter_map(|line| line.split_whitespace().next());
-    names.map(str::to_owned).collect()
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut generate = Command::new(env!("CARGO_BIN_EXE_vitalfew"));
+    let generated = generate.args(["generate", "man"]).arg(directory.path());
+    assert!(generated.status().expect("vitalfew runs").success());
+    let pages = directory.path().read_dir().expect("man pages").flatten();
+    let names = pages.filter_map(|page| {
+        let name = page.file_name().into_string().ok()?;
+        Some(
+            name.strip_prefix("vitalfew-")?
+                .strip_suffix(".1")?
+                .to_owned(),
+        )
+    });
+    names.filter(|name| !name.contains('-')).collect()
 }
 
 #[test]
