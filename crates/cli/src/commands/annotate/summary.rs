@@ -1,9 +1,15 @@
 //! Cycles by cause, as in the paper's Figure 4.
 
-use analysis::stall::culprits::{Cause, Static, Summary};
+use analysis::stall::culprits::{Cause, Line, Static, Summary};
 use std::io::Write;
 
 const RULE: &str = "----------------------------------------";
+/// Largest width of a cause's range, as a part of all cycles. A wider one says nothing.
+const WIDEST: f64 = 0.3;
+/// Part of all cycles below which the range of a cause may begin at 0.
+const SMALL: f64 = 0.05;
+/// Least part of all cycles that is listed.
+const LEAST: f64 = 0.0005;
 
 /// Writes the summary.
 pub fn write_summary(out: &mut impl Write, summary: &Summary) -> anyhow::Result<()> {
@@ -18,7 +24,14 @@ pub fn write_summary(out: &mut impl Write, summary: &Summary) -> anyhow::Result<
             known / summary.executed
         )?;
     }
-    for (cause, line) in Cause::ALL.iter().zip(&summary.dynamic) {
+    let causes = Cause::ALL.iter().zip(&summary.dynamic);
+    let causes = causes.filter(|(_, line)| line.most >= LEAST * total);
+    let is_known = |(_, line): &(&Cause, &Line)| {
+        let (least, most) = (line.least / total, line.most / total);
+        most <= SMALL || least > 0.0 && most - least <= WIDEST
+    };
+    let (known, wide): (Vec<_>, Vec<_>) = causes.partition(is_known);
+    for (cause, line) in known {
         writeln!(
             out,
             "*** {:<22} {:>6.1}% to {:>5.1}%",
@@ -26,6 +39,10 @@ pub fn write_summary(out: &mut impl Write, summary: &Summary) -> anyhow::Result<
             percent(line.least),
             percent(line.most)
         )?;
+    }
+    if !wide.is_empty() {
+        let names: Vec<&str> = wide.iter().map(|(cause, _)| cause.name()).collect();
+        writeln!(out, "*** Not told apart: {}", names.join(", "))?;
     }
     let single = |out: &mut dyn Write, name: &str, part: f64| -> std::io::Result<()> {
         // Avoids a minus before a zero.
@@ -38,7 +55,8 @@ pub fn write_summary(out: &mut impl Write, summary: &Summary) -> anyhow::Result<
     writeln!(out, "*** {RULE}")?;
     single(out, "Subtotal dynamic", summary.subtotal_dynamic)?;
     writeln!(out, "***")?;
-    for (reason, part) in Static::ALL.iter().zip(&summary.statics) {
+    let statics = Static::ALL.iter().zip(&summary.statics);
+    for (reason, part) in statics.filter(|(_, part)| **part >= LEAST * total) {
         single(out, reason.name(), *part)?;
     }
     writeln!(out, "*** {RULE}")?;
