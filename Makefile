@@ -21,9 +21,10 @@ web/dist/index.html: web/node_modules/.package-lock.json web/index.html web/vite
 	cd web && npm run --silent build
 
 # Where does a compile of many small C files spend its time, and the machine meanwhile?
-demo: all
+demo: setup page
 	@packaging/setup.sh demo
-	examples/demo.sh $(VITALFEW)
+	$(CARGO) build --profile demo --locked -p vitalfew -p runtime
+	examples/demo.sh target/demo/vitalfew
 
 test: setup page
 	@packaging/setup.sh test
@@ -56,7 +57,7 @@ package: $(PACKAGED)/vitalfew
 	mkdir -p target/packages
 
 deb: package
-	$(CARGO) deb -p vitalfew --no-build --no-strip -o target/packages/
+	$(CARGO) deb -q -p vitalfew --no-build --no-strip -o target/packages/
 
 rpm: package
 	$(CARGO) generate-rpm -p crates/cli -o target/packages/

@@ -4,11 +4,14 @@
 set -eu
 packages=$(realpath "$1")
 work=$(mktemp -d)
+# A database of its own, since that of the machine is dpkg's; the stand-in below is found by its scripts, too.
+rpm() { command rpm --dbpath "$work/rpm" --define "_install_script_path $PATH" "$@"; }
 end() {
 	rm -f "$work/supervised"
 	[ ! -e "$work/pid" ] || kill "$(cat "$work/pid")" 2>/dev/null || :
 	[ ! -e "$work/made" ] || rmdir /run/systemd/system /run/systemd 2>/dev/null || :
-	dpkg -s vitalfew >/dev/null 2>&1 && dpkg -P vitalfew
+	! dpkg -s vitalfew >/dev/null 2>&1 || dpkg -P vitalfew
+	! rpm -q vitalfew >/dev/null 2>&1 || rpm -e vitalfew
 	rm -rf "$work"
 }
 trap end EXIT
@@ -50,7 +53,7 @@ esac
 STANDIN
 chmod +x "$work/bin/systemctl"
 [ -d /run/systemd/system ] || { mkdir -p /run/systemd/system && touch "$work/made"; }
-status() { /usr/bin/vitalfew daemon status --db /var/lib/vitalfew --json; }
+status() { /usr/bin/vitalfew daemon status --db /var/lib/vitalfew --json 2>/dev/null; }
 field() { status | grep -o "\"$1\": *[^,}]*" | head -n 1 | sed 's/.*: *//'; }
 wait_for() { # CONDITION
 	for _ in $(seq 100); do eval "$1" && return || sleep 0.2; done
@@ -76,10 +79,10 @@ use() { # what a new user does
 
 upgrade() { # COMMAND...
 	supervise &
-	wait_for 'status >/dev/null 2>&1'
+	wait_for 'status >/dev/null'
 	before=$(cat "$work/pid")
 	"$@"
-	wait_for "[ \$(cat $work/pid) != $before ] && [ \$(field taken_over || echo 0) -gt 0 ]"
+	wait_for "[ \$(cat $work/pid) != $before ] && [ 0\$(field taken_over) -gt 0 ]"
 	[ "$(field dropped) $(field unsampled_ns)" = "0 0" ] || fail "samples were lost: $(status)"
 }
 
@@ -96,7 +99,6 @@ upgrade dpkg -i "$packages"/*.deb
 dpkg -P vitalfew
 look
 
-rpm() { command rpm --dbpath "$work/rpm" "$@"; }
 rpm -i --nodeps "$packages"/*.rpm
 use
 upgrade rpm -U --nodeps --replacepkgs "$packages"/*.rpm
