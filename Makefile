@@ -4,7 +4,7 @@ PREFIX ?= /usr/local
 VITALFEW = target/release/vitalfew
 export REQUIRE_LIVE
 
-.PHONY: all setup page demo test lint bench install uninstall package deb rpm tarball test-packages clean
+.PHONY: all setup page demo test lint bench book install uninstall package deb rpm tarball test-packages clean
 
 all: setup page
 	$(CARGO) build --release --locked -p vitalfew -p runtime
@@ -75,6 +75,11 @@ bench: all
 	$(CARGO) build --release --locked -p store --example week
 	$(CARGO) build --release --locked -p vitalfew --example accuracy --example procedures
 	benches/run.sh $(VITALFEW)
+
+# The pages of docs/ as a site, target/book/index.html.
+book:
+	@command -v mdbook >/dev/null || { echo 'mdbook is missing: cargo install mdbook' >&2; exit 1; }
+	mdbook build docs
 
 # Where everything goes, below DESTDIR.
 BIN = $(DESTDIR)$(PREFIX)/bin/vitalfew
