@@ -3,9 +3,9 @@
 use crate::claims::JsonClaims;
 use crate::command::command_words;
 use crate::comparison::{ComparedRow, FALSE_DISCOVERIES, JudgedRows, RowClaim};
+use crate::result_kind::is_recording;
 use crate::selection::CompareBy;
 use crate::sets::{ComparedSets, Measure};
-use crate::tree::is_recording;
 use analysis::variation::Change;
 use profile::Unit;
 use serde::Serialize;

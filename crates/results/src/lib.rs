@@ -65,18 +65,18 @@ pub use refusal::{
 pub use report::{
     EventTotal, ReportRow, SampleReport, complete_stacks, join_hosts, make_report, sample_amount,
 };
-pub use result_kind::ResultKind;
+pub use result_kind::{ResultKind, is_recording};
 pub use selection::{
     CompareBy, CompareOptions, KeyNeeds, KeySource, MeasurePer, NamesNeeded, ReportBy, SampleFilter,
 };
 pub use sets::{ComparedSets, Measure, load_sets};
 pub use source::{
-    OpenedRecording, RecordingSource, choose_epochs, drained_epochs, event_named, name_locations,
-    open_by_host, open_latest_epochs, open_recording, read_epochs, symbol_gaps, undrained_advice,
-    why_nothing_recorded,
+    OpenedRecording, RecordingSource, choose_epochs, create_database, drained_epochs, event_named,
+    name_locations, open_by_host, open_latest_epochs, open_recording, read_epochs, symbol_gaps,
+    undrained_advice, why_nothing_recorded,
 };
 pub use tail_calls::insert_tail_callers;
 pub use time_kind::{SystemCallName, answering_call, waits_for_typing};
 pub use time_tree::{IdleKind, TimeTree, each_sample, make_time_tree};
-pub use tree::{is_recording, resolve_all, tree_of_recording};
+pub use tree::{resolve_all, tree_of_recording};
 pub use wanted::{WantedSamples, keep_cgroup};

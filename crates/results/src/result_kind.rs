@@ -1,13 +1,23 @@
 //! Kinds of files that vitalfew's commands write, recognised by their first bytes.
 
 use crate::refusal::usage_refusal;
-use crate::tree::is_recording;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
 /// Number of bytes at the start of a file within which every kind can be recognised.
 const HEAD_BYTES: u64 = 4096;
+
+/// Returns whether a path is one of our recordings: a directory, or a zip file. Readers recognise
+/// all other formats.
+pub fn is_recording(path: &Path) -> bool {
+    let mut magic = [0; 4];
+    if path.is_dir() {
+        return true;
+    }
+    let read = File::open(path).and_then(|mut file| file.read_exact(&mut magic));
+    read.is_ok() && magic == *b"PK\x03\x04"
+}
 
 /// The kind of a file, which determines the command that reads it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

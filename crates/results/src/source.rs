@@ -155,6 +155,15 @@ pub fn open_by_host(
         .collect())
 }
 
+/// Opens the default database for writing, before anything is measured.
+///
+/// # Errors
+/// If it cannot be written to.
+pub fn create_database() -> anyhow::Result<Database> {
+    Database::create(&store::default_database())
+        .context("no place for results (--db DIR or $VITALFEW_DB names another)")
+}
+
 /// Opens the default database and chooses epochs of it, at least one.
 ///
 /// # Errors

@@ -3,21 +3,7 @@
 use crate::source::{RecordingSource, name_locations, symbol_gaps};
 use formats::read::{self, ReadOptions, TreeProfile};
 use profile::{CallGraph, EventId, Recording};
-use std::fs::File;
-use std::io::Read;
-use std::path::Path;
 use symbols::{Detail, Resolved};
-
-/// Returns whether a path is one of our recordings: a directory, or a zip file. Readers recognise
-/// all other formats.
-pub fn is_recording(path: &Path) -> bool {
-    let mut magic = [0; 4];
-    if path.is_dir() {
-        return true;
-    }
-    let read = File::open(path).and_then(|mut file| file.read_exact(&mut magic));
-    read.is_ok() && magic == *b"PK\x03\x04"
-}
 
 /// Names all places of a recording, with source lines and inlined calls.
 pub fn resolve_all(recording: &Recording, source: &RecordingSource) -> Resolved {

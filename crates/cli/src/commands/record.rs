@@ -6,7 +6,6 @@ use crate::output::{create_private_files, format_bytes, format_ns, group_digits}
 use crate::screen::{tell_user, warn_user};
 use crate::times::{time_advice, time_line};
 use crate::wrapped::{self, Line, Signals};
-use anyhow::Context;
 use orchestration::{make_tables_later, making_note, table_directory};
 use profile::{CallGraph, Collector, Recording};
 use sampler::{EventSpec, Options, Path, Progress, Rate, Separation, TargetSpec};
@@ -24,7 +23,7 @@ pub fn run(args: &Record) -> anyhow::Result<ExitCode> {
     }
     let database = match &args.output {
         Some(file) => check_writable(file).map(|()| None)?,
-        None => Some(open_database(&store::default_database())?),
+        None => Some(results::create_database()?),
     };
     let signals = Signals::catch_signals()?;
     let mut talk = Talk::new(args.quiet);
@@ -81,11 +80,6 @@ fn keep_images(recording: &mut Recording, database: Option<&Database>, args: &Re
     let warnings = results::keep_images(recording, &directory);
     let warnings = warnings.unwrap_or_else(|error| vec![format!("{error:#}")]);
     recording.warnings.extend(warnings);
-}
-
-fn open_database(directory: &std::path::Path) -> anyhow::Result<Database> {
-    Database::create(directory)
-        .context("no place for the recording (-o FILE or --db DIR names another)")
 }
 
 fn record_options(args: &Record) -> anyhow::Result<Options> {

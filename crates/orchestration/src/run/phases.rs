@@ -12,7 +12,7 @@ use crate::streams::{RepeatedStreams, Silenced};
 use analysis::judgement::{Measured, judge_measured};
 use experiment::MachineUsage;
 use profile::{CallGraph, Finding, MemoryNeed, Recording, SymbolTable};
-use results::{TimeTree, complete_stacks, error_chain};
+use results::{TimeTree, complete_stacks, create_database, error_chain};
 use sampler::{Exit, Launched, Options, Outcome, Progress, Separation, TargetSpec};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -161,6 +161,7 @@ impl<'a> Phases<'a> {
         stop: &'a AtomicBool,
         observe: &'a dyn Fn(RunProgress<'_>),
     ) -> anyhow::Result<Self> {
+        create_database()?;
         let phases = Self {
             options,
             stop,
@@ -242,7 +243,7 @@ impl<'a> Phases<'a> {
     /// # Errors
     /// If the program cannot be sampled, or the recording cannot be written.
     pub fn sample_runs(&mut self) -> anyhow::Result<Sampled> {
-        let database = store::Database::create(&store::default_database())?;
+        let database = create_database()?;
         let mut confinement = Confinement::default();
         let mut memory = MemoryWatch::default();
         let pid = self.options.pid;

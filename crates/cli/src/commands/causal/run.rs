@@ -26,6 +26,9 @@ pub fn run(args: &CausalRunArgs) -> anyhow::Result<ExitCode> {
     if args.suggest_progress {
         return super::suggest::run(args, &options, &signals.stop);
     }
+    if args.output.is_none() {
+        results::create_database()?;
+    }
     let repeats = match args.runs {
         Some(runs) => Repeats::Times(runs),
         None if args.pid.is_some() => Repeats::Times(1),

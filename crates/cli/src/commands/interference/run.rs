@@ -19,6 +19,9 @@ const ATTACHED: Duration = Duration::from_secs(30);
 /// Runs the command.
 pub fn run(args: &InterferenceRunArgs) -> anyhow::Result<ExitCode> {
     let signals = Signals::catch_signals()?;
+    if args.output.is_none() {
+        results::create_database()?;
+    }
     let options = trace_options(args, &signals)?;
     let keeper = TraceKeeper::create(
         args.output.clone(),
