@@ -47,7 +47,9 @@ pub fn explain_failure(command: &Command, error: &anyhow::Error) -> ExitCode {
     if is_closed_pipe(error) {
         return ExitCode::SUCCESS;
     }
-    tell_user(&error_chain(error));
+    let is_refusal = error.downcast_ref::<Refusal>().is_some();
+    let mark = if is_refusal { "" } else { "error: " };
+    tell_user(&format!("{mark}{}", error_chain(error)));
     ExitCode::from(exit_code(command, error))
 }
 
