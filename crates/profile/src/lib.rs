@@ -79,8 +79,8 @@ pub use rare_stacks::{
     rare_stacks_symbol, stack_importance,
 };
 pub use recording::{
-    BranchCount, CallGraph, Collector, Host, NameId, NameSet, Recording, Sample, Target,
-    ThreadCount, Waker, kernel_name, name_thread,
+    BranchCount, CallGraph, Collector, Host, LIMITED_RIGHTS, NameId, NameSet, Recording, Sample,
+    Target, ThreadCount, Waker, kernel_name, name_thread,
 };
 pub use shared_lines::{DataAccess, SharedLines, SharingCode};
 pub use stack::{StackFrame, StackId, StackTable};

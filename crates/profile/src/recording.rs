@@ -5,6 +5,9 @@ use crate::{
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
+/// Start of the line that says what a recording lacks for want of rights, and what brings it.
+pub const LIMITED_RIGHTS: &str = "limited rights: ";
+
 /// Index of a name in [`Recording::names`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NameId(pub u32);
@@ -310,6 +313,12 @@ impl Recording {
     pub fn problems(&self) -> impl Iterator<Item = &String> {
         let warnings = self.warnings.iter();
         warnings.filter(|warning| !warning.starts_with(FRAMES_SUMMARY))
+    }
+
+    /// Returns what it lacks for want of rights, and what brings it.
+    pub fn limited_rights(&self) -> Option<&String> {
+        let mut warnings = self.warnings.iter();
+        warnings.find(|warning| warning.starts_with(LIMITED_RIGHTS))
     }
 
     /// Sets the counts of the walks of user stacks, in place of earlier ones.

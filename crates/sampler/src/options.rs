@@ -76,6 +76,9 @@ pub struct Options {
     pub stack_bytes: u32,
     /// Records the time that threads spend off the CPU.
     pub off_cpu: bool,
+    /// Without the rights to count in the kernel, samples what this user may instead of refusing:
+    /// own processes, without waits.
+    pub as_permitted: bool,
     /// Property that separates samples.
     pub separation: Separation,
     /// Keeps the times of samples, to a tenth of a second; coarser in recordings of more than a
@@ -114,6 +117,7 @@ impl Options {
             ask_runtimes: true,
             stack_bytes: 16 * 1024,
             off_cpu: false,
+            as_permitted: false,
             separation: Separation::Names,
             timeline: false,
             duration: None,

@@ -316,6 +316,7 @@ impl<'a> Phases<'a> {
         options.call_graph = CallGraph::Tables;
         options.table_directory = table_directory();
         options.off_cpu = true;
+        options.as_permitted = true;
         options.separation = Separation::Threads;
         let left = self.end.saturating_duration_since(Instant::now());
         options.duration = Some(left.min(self.options.budget.mul_f64(LONGEST_SAMPLING)));

@@ -124,6 +124,9 @@ pub struct RunResult {
     /// Number of samples, if they are too few to say anything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub few_samples: Option<u64>,
+    /// What was not measured for want of rights, and what brings it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limited_rights: Option<String>,
 }
 
 impl RunResult {
@@ -152,6 +155,7 @@ impl RunResult {
             left_running: Vec::new(),
             samples: 0,
             few_samples: None,
+            limited_rights: recording.limited_rights().cloned(),
         }
     }
 

@@ -96,7 +96,7 @@ fn reason_of(
     (kernel, open_files): (&str, u64),
 ) -> String {
     if let Some(gap) = gap {
-        return format!("{}; {}", gap.missing, gap.fix);
+        return format!("it needs {}", gap.need());
     }
     // Without free descriptors the loader assumes that kernel features are missing, and the
     // verifier complains.
@@ -198,13 +198,13 @@ mod tests {
         let gap = Gap {
             missing: "user 7 has not both cap_bpf and cap_perfmon".into(),
             lose: String::new(),
-            fix: Fix::Command("sudo setcap …".into()),
+            fix: Fix::Command("sudo setcap cap_bpf".into()),
             errno: Some(libc::EPERM),
         };
         let failure = failure(ErrorKind::InvalidInput, "Invalid argument");
         assert_eq!(
             reason_of(&failure, &[LOG.to_owned()], Some(gap), ("6.1.0", 64)),
-            "user 7 has not both cap_bpf and cap_perfmon; sudo setcap …"
+            "it needs CAP_BPF and CAP_PERFMON: sudo setcap cap_bpf (every user of this copy may then record any process), or sudo vitalfew ..."
         );
     }
 

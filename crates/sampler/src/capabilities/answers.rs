@@ -2,6 +2,7 @@
 //! the remedy.
 
 use super::facts::{Limits, Machine, User};
+use crate::Error;
 use serde::Serialize;
 use std::fmt;
 
@@ -125,6 +126,29 @@ pub struct Gap {
     pub errno: Option<i32>,
 }
 
+impl Gap {
+    /// Returns the refusal of a measurement that needs it.
+    pub(crate) fn refuse(&self, what: impl fmt::Display) -> Error {
+        Error::Refused {
+            what: what.to_string(),
+            reason: format!("not permitted, it needs {}", self.need()),
+        }
+    }
+
+    /// Returns what has to be there for a measurement, with the command that brings it.
+    pub fn need(&self) -> String {
+        match &self.fix {
+            Fix::Command(setcap) if setcap.contains("cap_bpf") => format!(
+                "CAP_BPF and CAP_PERFMON: {setcap} (every user of this copy may then record any process), or sudo vitalfew ..."
+            ),
+            fix => format!(
+                "a right or feature that is missing: {}; {fix}",
+                self.missing
+            ),
+        }
+    }
+}
+
 /// Remedy for a gap.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "kind", content = "text")]
@@ -157,7 +181,15 @@ impl Capabilities {
         gap.and_then(|probe| probe.gap.clone()).map_or(Ok(()), Err)
     }
 
-    /// Returns whether samples can be counted in the kernel.
+    /// Returns whether samples of all processes can be counted in the kernel.
+    ///
+    /// # Errors
+    /// Returns the first gap, if they cannot.
+    pub fn kernel_counts(&self) -> Result<(), Gap> {
+        self.system_wide().and(self.bpf())
+    }
+
+    /// Returns whether BPF programs can be loaded.
     ///
     /// # Errors
     /// Returns the gap, if the right to load BPF programs is missing, or the kernel's types are.

@@ -9,7 +9,7 @@ use crate::bpf::kernel::{LoaderMemory, Setting, can_walk_by_tables};
 use crate::bpf::layout::{Accounting, MAX_EVENTS};
 use crate::bpf::pins::{self, LeftBehind};
 use crate::bpf::tables::{StackTables, Tables};
-use crate::capabilities::{check_first_pid_namespace, check_process_ids};
+use crate::capabilities::{Question, check_first_pid_namespace, check_process_ids};
 use crate::clock::{monotonic_ns, unix_ns};
 use crate::events::cost::rate_within;
 use crate::events::jitter::Jitter;
@@ -176,12 +176,8 @@ impl<'memory> Continuous<'memory> {
                 reason: "branch records do not come while samples are counted in the kernel; use vitalfew record --branches".into(),
             });
         }
-        let capabilities = crate::capabilities::probe_machine();
-        if let Err(gap) = capabilities.system_wide().and(capabilities.bpf()) {
-            return Err(Error::Refused {
-                what: "counting in the kernel".into(),
-                reason: format!("{}; {}", gap.missing, gap.fix),
-            });
+        if let Err(gap) = crate::capabilities::probe_machine().kernel_counts() {
+            return Err(gap.refuse(Question::WholeMachine));
         }
         let cpus = online_cpus();
         let jitter = Some(Jitter::new(unix_ns()));

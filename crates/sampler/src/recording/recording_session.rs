@@ -3,7 +3,7 @@
 use crate::bpf::kernel::{LoaderMemory, Setting, can_walk_by_tables};
 use crate::bpf::layout::MAX_EVENTS;
 use crate::bpf::task_accounts::TaskAccounts;
-use crate::capabilities::check_process_ids;
+use crate::capabilities::{Question, check_process_ids};
 use crate::clock::{monotonic_ns, own_cpu_ns, unix_ns};
 use crate::events::cost::rate_within;
 use crate::events::jitter::Jitter;
@@ -24,7 +24,7 @@ use crate::recording::python_threads::PythonThreads;
 use crate::recording::ring_source::{RingSource, Tasks};
 use crate::unwinding::UnfinishedTables;
 use crate::{Error, EventKind, EventSpec};
-use profile::{CallGraph, Collector, Event, MapsLine, Recording, Target, Unit};
+use profile::{CallGraph, Collector, Event, LIMITED_RIGHTS, MapsLine, Recording, Target, Unit};
 use rustc_hash::FxHashSet;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -105,6 +105,12 @@ pub fn record(
 ) -> Result<Outcome, Error> {
     let cpu_before = own_cpu_ns();
     let mut memory = MaybeUninit::uninit();
+    let capabilities = crate::capabilities::probe_machine();
+    let waits = options.off_cpu && !(options.as_permitted && capabilities.kernel_counts().is_err());
+    let options = &Options {
+        off_cpu: waits,
+        ..options.clone()
+    };
     let mut session = RecordingSession::prepare(options, &mut memory)?;
     let rates = session.events.iter().map(|(spec, period)| {
         let rate = spec.is_timed().then(|| session.frequency_of(spec, *period));
@@ -147,8 +153,10 @@ pub fn record(
         Source::Kernel(source) => source.unfinished_tables(),
         Source::Rings(..) => None,
     };
+    // Accounts of the whole machine are not those of one user's processes.
+    let is_own = matches!(session.source, Source::Rings(_, Tasks::Own));
     let mut recording = session.into_recording(start_unix_ns, duration_ns);
-    recording.task_times = task_times;
+    recording.task_times = task_times.filter(|_| !is_own);
     if let TargetSpec::Command(command) = &options.target
         && exit.is_some()
     {
@@ -170,6 +178,8 @@ struct RecordingSession<'a, 'memory> {
     events: Vec<(EventSpec, u64)>,
     sample_cost_ns: Option<u64>,
     notes: Vec<String>,
+    /// Right whose lack makes samples come through ring buffers.
+    missing_right: Option<String>,
     /// Note on the rate for the user who waits, not for the reader of the result.
     rate_note: Option<String>,
     source: Source<'memory>,
@@ -229,6 +239,7 @@ impl<'a, 'memory> RecordingSession<'a, 'memory> {
             events: Vec::new(),
             sample_cost_ns: None,
             notes: Vec::new(),
+            missing_right: None,
             rate_note: None,
             source: Source::Rings(Box::new(RingSource::none(options)), Tasks::All),
             launched: None,
@@ -315,11 +326,8 @@ impl<'a, 'memory> RecordingSession<'a, 'memory> {
         // The doctor's probe chooses the way and explains it.
         if options.path == Path::Best && !options.off_cpu {
             let capabilities = crate::capabilities::probe_machine();
-            if let Err(gap) = capabilities.system_wide().and(capabilities.bpf()) {
-                self.notes.push(format!(
-                    "samples come through ring buffers, because {}; {}",
-                    gap.missing, gap.fix
-                ));
+            if let Err(gap) = capabilities.kernel_counts() {
+                self.missing_right = Some(gap.need());
                 return Ok(false);
             }
         }
@@ -371,14 +379,13 @@ impl<'a, 'memory> RecordingSession<'a, 'memory> {
                 Ok(None)
             }
             Err(error) => {
-                let capabilities = crate::capabilities::probe_machine();
-                Err(match capabilities.system_wide().and(capabilities.bpf()) {
-                    Err(gap) => Error::Refused {
-                        what: "counting in the kernel".into(),
-                        reason: format!("{}; {}", gap.missing, gap.fix),
-                    },
-                    Ok(()) => error,
-                })
+                let what = if options.off_cpu {
+                    "waits (--off-cpu)".to_owned()
+                } else {
+                    Question::Bpf.to_string()
+                };
+                let gap = crate::capabilities::probe_machine().kernel_counts().err();
+                Err(gap.map_or(error, |gap| gap.refuse(what)))
             }
         }
     }
@@ -390,27 +397,25 @@ impl<'a, 'memory> RecordingSession<'a, 'memory> {
         // An inherited clock starts anew in each process, so that short processes are seen too
         // rarely. With the right to do so, every CPU is sampled, and samples of other processes are
         // skipped.
-        let all = crate::capabilities::probe_machine().system_wide().is_ok();
-        let tasks = match &options.target {
-            TargetSpec::Machine => Tasks::All,
-            TargetSpec::Process(pid) if all => Tasks::AllForProcess(*pid),
-            TargetSpec::Process(pid) => Tasks::Process(*pid),
-            TargetSpec::Command(command) if all => {
+        let machine = crate::capabilities::probe_machine().system_wide();
+        let all = machine.is_ok();
+        let tasks = match (&options.target, machine) {
+            (TargetSpec::Machine, Err(_)) if options.as_permitted => Tasks::Own,
+            (TargetSpec::Machine, Err(gap)) => return Err(gap.refuse(Question::WholeMachine)),
+            (TargetSpec::Machine, Ok(())) => Tasks::All,
+            (TargetSpec::Process(pid), _) if all => Tasks::AllForProcess(*pid),
+            (TargetSpec::Process(pid), _) => Tasks::Process(*pid),
+            (TargetSpec::Command(command), _) if all => {
                 Tasks::AllForCommand(self.launch_command(command, false)?)
             }
-            TargetSpec::Command(command) => Tasks::Command(self.launch_command(command, false)?),
+            (TargetSpec::Command(command), _) => {
+                Tasks::Command(self.launch_command(command, false)?)
+            }
         };
-        if matches!(tasks, Tasks::Command(_)) {
-            self.notes.push(
-                "processes that live for less than a sampling period are seen too rarely this way"
-                    .into(),
-            );
-        }
         let source = RingSource::open(options, &self.events, &tasks, cpus, self.period_jitter())?;
+        let limits = limits_note(tasks, source.kernel, self.missing_right.as_deref());
+        self.notes.extend(limits);
         if !source.kernel {
-            self.notes.push(
-                "only user mode is sampled: kernel.perf_event_paranoid forbids the kernel to this user; as root: sysctl kernel.perf_event_paranoid=1".into(),
-            );
             for (spec, _) in &self.events {
                 if ["context-switches", "cpu-migrations"].contains(&spec.name.as_str()) {
                     self.notes.push(format!(
@@ -521,7 +526,7 @@ impl<'a, 'memory> RecordingSession<'a, 'memory> {
                 let (collection, tasks) = (&mut self.collection, &*tasks);
                 source.enable(tasks)?;
                 match tasks {
-                    Tasks::All => collection.maps.scan_all(&mut collection.images),
+                    Tasks::All | Tasks::Own => collection.maps.scan_all(&mut collection.images),
                     Tasks::Process(pid) | Tasks::AllForProcess(pid) => {
                         collection.maps.scan_process(*pid, &mut collection.images);
                     }
@@ -790,6 +795,29 @@ impl<'a, 'memory> RecordingSession<'a, 'memory> {
     }
 }
 
+/// Says in one line what samples through ring buffers lack, and what brings it.
+fn limits_note(tasks: Tasks, kernel: bool, missing_right: Option<&str>) -> Option<String> {
+    let mut seen = match (tasks, kernel) {
+        (Tasks::Own, false) => vec!["only your own processes are sampled, in user mode"],
+        (Tasks::Own, true) => vec!["only your own processes are sampled"],
+        (_, false) => vec!["only user mode is sampled"],
+        (_, true) => Vec::new(),
+    };
+    if matches!(tasks, Tasks::Command(_)) {
+        seen.push("processes shorter than a sampling period are missed");
+    }
+    let remedy = match (missing_right, kernel) {
+        (Some(need), false) => format!("waits and kernel time need {need}"),
+        (Some(need), true) => format!("waits need {need}"),
+        (None, false) => "kernel.perf_event_paranoid forbids the kernel to this user; as root: sysctl kernel.perf_event_paranoid=1".to_owned(),
+        (None, true) => String::new(),
+    };
+    let parts = [seen.join(", and "), remedy].into_iter();
+    let parts: Vec<String> = parts.filter(|part| !part.is_empty()).collect();
+    let rights = missing_right.map_or("", |_| LIMITED_RIGHTS);
+    (!parts.is_empty()).then(|| format!("{rights}{}", parts.join(": ")))
+}
+
 /// Returns the files that a command maps when it starts, or that a process has mapped. Any word of
 /// a command may be a program, as in `timeout 9 make`.
 fn files_of_target(target: &TargetSpec) -> Vec<PathBuf> {
@@ -917,4 +945,31 @@ fn first_cause(error: &Error) -> String {
         .next()
         .unwrap_or_default()
         .to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_line_says_what_is_missing_and_what_brings_it() {
+        let note = |tasks, kernel, need| limits_note(tasks, kernel, need);
+        assert_eq!(
+            note(Tasks::Command(1), false, Some("RIGHTS")).as_deref(),
+            Some(
+                "limited rights: only user mode is sampled, and processes shorter than a sampling period are missed: waits and kernel time need RIGHTS"
+            )
+        );
+        assert_eq!(
+            note(Tasks::Own, true, Some("RIGHTS")).as_deref(),
+            Some("limited rights: only your own processes are sampled: waits need RIGHTS")
+        );
+        let paranoid = note(Tasks::Process(1), false, None);
+        assert!(paranoid.is_some_and(|note| note.contains("sysctl kernel.perf_event_paranoid=1")));
+        assert_eq!(
+            note(Tasks::All, true, Some("RIGHTS")).as_deref(),
+            Some("limited rights: waits need RIGHTS")
+        );
+        assert_eq!(note(Tasks::All, true, None), None);
+    }
 }

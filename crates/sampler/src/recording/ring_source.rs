@@ -8,6 +8,7 @@ use crate::events::perf::{self, Scope};
 use crate::events::records::{ALL_REGISTERS, Body, Record, split_callchain, unwind_register_mask};
 use crate::events::rings::{self, Mappings, Rings};
 use crate::processes::cgroups::cgroup_of_process;
+use crate::processes::stat::ProcessStat;
 use crate::recording::backlog::Backlog;
 use crate::recording::branches::Branches;
 use crate::recording::collection::{Collection, kernel_location};
@@ -20,6 +21,7 @@ use profile::{CallGraph, EventId, Location, NameId, ProcessAddress, StackId};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::io;
 use std::os::fd::{OwnedFd, RawFd};
+use std::os::unix::fs::MetadataExt;
 
 /// Pages of the rings of a CPU, for samples and for records about processes: together the limit of
 /// an unprivileged user.
@@ -28,6 +30,8 @@ const PAGES_FOR_RECORDS: usize = 32;
 /// These numbers if all processes are watched.
 const PAGES_OF_ALL: usize = 256;
 const PAGES_FOR_ALL_RECORDS: usize = 512;
+/// Maximum number of threads whose events are opened one by one, on each CPU.
+const MOST_OWN_THREADS: usize = 256;
 /// Pages for copies of stacks.
 const PAGES_FOR_STACKS: usize = 4096;
 /// Pages for branch stacks, of up to 64 entries.
@@ -53,6 +57,8 @@ pub(crate) enum Tasks {
     Command(u32),
     /// A running process, and its children.
     Process(u32),
+    /// All processes of this user, and their children.
+    Own,
     /// All tasks on each CPU; only a command's samples are kept.
     AllForCommand(u32),
     /// All tasks on each CPU; only a process's samples are kept.
@@ -65,7 +71,7 @@ impl Tasks {
     /// Returns the requested process; `None`: all are.
     pub fn process(self) -> Option<u32> {
         match self {
-            Self::All => None,
+            Self::All | Self::Own => None,
             Self::Command(pid)
             | Self::Process(pid)
             | Self::AllForCommand(pid)
@@ -74,7 +80,7 @@ impl Tasks {
     }
 
     fn on_each_cpu(self) -> bool {
-        !matches!(self, Self::Command(_) | Self::Process(_))
+        !matches!(self, Self::Command(_) | Self::Process(_) | Self::Own)
     }
 
     /// Returns the target whose samples are kept, if the events also sample others.
@@ -82,7 +88,7 @@ impl Tasks {
         match self {
             Self::AllForCommand(pid) => Some(FollowedTarget { pid, armed: false }),
             Self::AllForProcess(pid) => Some(FollowedTarget { pid, armed: true }),
-            Self::Command(_) | Self::Process(_) | Self::All => None,
+            Self::Command(_) | Self::Process(_) | Self::Own | Self::All => None,
         }
     }
 }
@@ -226,6 +232,7 @@ impl RingSource {
         let threads = match tasks {
             Tasks::Command(pid) => vec![*pid as i32],
             Tasks::Process(pid) => threads_of(*pid)?,
+            Tasks::Own => own_threads(),
             Tasks::AllForCommand(pid) => {
                 source.followed = Some(FxHashSet::default());
                 source.awaited = Some(*pid);
@@ -245,18 +252,20 @@ impl RingSource {
             attr.set_watermark(1); // at a quarter
             attr
         };
-        let scopes = || {
-            let of = |&pid| cpus.iter().map(move |&cpu| Scope { pid, cpu });
-            threads.iter().flat_map(of)
-        };
+        let of = |&pid| cpus.iter().map(move |&cpu| Scope { pid, cpu });
         let like = attributes(&EventSpec::cpu_clock(), 1);
-        for scope in scopes() {
-            source.open_bookkeeping(&like, scope)?;
+        let mut scopes = Vec::new();
+        for scope in threads.iter().flat_map(of) {
+            match source.open_bookkeeping(&like, scope) {
+                // A process that changed its user.
+                Err(Error::ProcessRefused { .. }) if *tasks == Tasks::Own => {}
+                opened => opened.map(|()| scopes.push(scope))?,
+            }
         }
         for (number, (spec, period)) in events.iter().enumerate() {
             let attr = attributes(spec, *period);
-            for scope in scopes() {
-                source.open_event(spec, number, *period, attr, scope)?;
+            for scope in &scopes {
+                source.open_event(spec, number, *period, attr, *scope)?;
             }
         }
         Ok(source)
@@ -785,6 +794,28 @@ fn add_stacks(attr: &mut perf_event_attr, spec: &EventSpec, options: &Options, s
 /// Returns whether the error means that a thread has ended since it was listed.
 fn is_gone(error: &io::Error, scope: Scope) -> bool {
     scope.pid > 0 && error.raw_os_error() == Some(libc::ESRCH)
+}
+
+/// Returns the threads of this user's processes, without this process: those of the processes with
+/// most CPU time, if there are very many.
+fn own_threads() -> Vec<i32> {
+    // SAFETY: a call without pointers.
+    let user = unsafe { libc::geteuid() };
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let own = entries.filter_map(|entry| {
+        let pid: u32 = entry.file_name().to_str()?.parse().ok()?;
+        let is_own = entry.metadata().ok()?.uid() == user && pid != std::process::id();
+        // A process with more rights shows its maps to nobody with fewer.
+        let is_open = is_own && std::fs::File::open(entry.path().join("maps")).is_ok();
+        let stat = ProcessStat::read_process(pid).filter(|_| is_open)?;
+        Some((stat.cpu_ticks, pid))
+    });
+    let mut own: Vec<(u64, u32)> = own.collect();
+    own.sort_unstable_by(|a, b| b.cmp(a));
+    let threads = own
+        .iter()
+        .flat_map(|(_, pid)| threads_of(*pid).unwrap_or_default());
+    threads.take(MOST_OWN_THREADS).collect()
 }
 
 fn threads_of(pid: u32) -> Result<Vec<i32>, Error> {

@@ -28,6 +28,9 @@ pub fn write_report(result: &RunResult, verbose: bool, out: &mut dyn Write) -> i
         writeln!(out, "{}", clean_name(&machine.sentence))?;
     }
     writeln!(out, "{}", header_line(result))?;
+    if let Some(limited) = &result.limited_rights {
+        writeln!(out, "{}", clean_name(limited))?;
+    }
     write_end(result, out)?;
     for (number, claim) in (1..).zip(&result.claims.list) {
         write_finding(number, claim, verbose, out)?;
@@ -64,7 +67,11 @@ fn header_line(result: &RunResult) -> String {
             format!("{} {name}", format_ns(*ns as f64))
         }
     });
-    let words = words.collect::<Vec<_>>().join(", ");
+    let unknown = result
+        .limited_rights
+        .iter()
+        .map(|_| "waits not measured".to_owned());
+    let words = words.chain(unknown).collect::<Vec<_>>().join(", ");
     let threads = count_noun(result.threads_at_work.max(1) as u64, "thread");
     let text = match (words.is_empty(), several) {
         (true, _) => format!("{wall} wall"),

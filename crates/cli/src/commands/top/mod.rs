@@ -76,6 +76,9 @@ fn print_once(args: &Top, signals: &Signals) -> anyhow::Result<()> {
     let mut out = Screen::open_output(false);
     write!(out, "{}", table.render())?;
     out.flush()?;
+    if let Some(limits) = snapshot.recording.limited_rights() {
+        tell_user(limits);
+    }
     if model.rows().is_empty() {
         let lasted = format_ns(1e9 * snapshot.seconds());
         tell_user(&format!(
@@ -98,12 +101,19 @@ fn show_live(args: &Top, signals: &Signals) -> anyhow::Result<()> {
     // ratatui's hook restores the terminal after a panic, too.
     let mut terminal = ratatui::try_init().context("drawing on the terminal")?;
     let mut writing = Writing::default();
-    let shown = show_until_quit(args, signals, &receive, &mut terminal, &mut writing);
+    let mut limits = None;
+    let shown = show_until_quit(
+        args,
+        signals,
+        &receive,
+        &mut terminal,
+        &mut writing,
+        &mut limits,
+    );
     // A closed terminal needs no restoring, and shows no error.
     let restored = ratatui::try_restore();
-    if let Some(note) = writing.finish() {
-        tell_user(&note);
-    }
+    let notes = [writing.finish(), limits];
+    notes.iter().flatten().for_each(|note| tell_user(note));
     if signals.stop.swap(true, Ordering::Relaxed) {
         Ok(())
     } else {
@@ -127,6 +137,7 @@ fn show_until_quit(
     receive: &Receiver<anyhow::Result<Arc<TopSnapshot>>>,
     terminal: &mut DefaultTerminal,
     writing: &mut Writing,
+    limits: &mut Option<String>,
 ) -> anyhow::Result<()> {
     let mut model = TopModel::new(args.by);
     while !signals.stop.load(Ordering::Relaxed) {
@@ -139,6 +150,10 @@ fn show_until_quit(
             }
         };
         if let Some(snapshot) = newest {
+            if limits.is_none() {
+                *limits = snapshot.recording.limited_rights().cloned();
+                model.note.clone_from(limits);
+            }
             model.take_snapshot(snapshot);
         } else if ended {
             anyhow::bail!("sampling has ended");

@@ -159,6 +159,7 @@ fn sample_once(args: &Top, every: Duration, stop: &AtomicBool) -> anyhow::Result
     options.call_graph = CallGraph::Tables;
     options.table_directory = table_directory();
     options.off_cpu = true;
+    options.as_permitted = true;
     options.ask_runtimes = false;
     options.separation = Separation::Threads;
     options.duration = Some(every);
