@@ -25,7 +25,7 @@ const EVERYWHERE: &str = "Options everywhere";
     help_template = "\
 {about}
 
-{usage-heading} vitalfew <COMMAND>, and vitalfew help <COMMAND>
+{usage-heading} vitalfew <COMMAND>, and vitalfew help <COMMAND or TOPIC>
 
   run       Run a command and say what is worth changing: the few causes, with evidence
   record    Record where a command, a process or the whole machine spends its time
@@ -38,6 +38,7 @@ More of recordings:  annotate bottlenecks stats diff export html
 All the time:        daemon epochs query
 Threads, CI, agents: interference check mcp
 This machine:        doctor (what can be measured here, and what mends the rest)
+Topics of help:      tutorial questions permissions troubleshooting languages formats comparison
 Options everywhere:  --color WHEN, --no-pager, -h or --help, -V or --version{after-help}",
     after_help = "\
 Examples:

@@ -21,9 +21,16 @@ mod version;
 mod wrapped;
 
 use args::{Args, Command};
+use screen::Screen;
+use std::io::Write;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    if let Some(page) = commands::help_topic::asked_page() {
+        // A reader who leaves early is no failure.
+        let _ = Screen::text_output().write_all(page.as_bytes());
+        return ExitCode::SUCCESS;
+    }
     let mut args = Args::parse_line();
     screen::configure(args.screen_settings());
     let result = match args.command.process_mut().map_or(Ok(()), find_process) {

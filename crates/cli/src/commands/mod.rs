@@ -10,6 +10,7 @@ pub mod doctor;
 pub mod epochs;
 pub mod export;
 pub mod generate;
+pub mod help_topic;
 pub mod interference;
 pub mod mcp;
 pub mod page;
