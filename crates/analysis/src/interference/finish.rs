@@ -112,12 +112,6 @@ impl Analyser {
                 "{n} items are of functions that are not described: left out"
             ));
         }
-        if !head.waits {
-            warnings.push(
-                "waits were not measured: nothing is known of locks and of waits for work"
-                    .to_owned(),
-            );
-        }
         warnings
     }
 }

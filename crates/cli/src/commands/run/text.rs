@@ -36,7 +36,7 @@ pub fn write_report(result: &RunResult, verbose: bool, out: &mut dyn Write) -> i
         write_finding(number, claim, verbose, out)?;
     }
     match result.few_samples {
-        Some(samples) => write_few(samples, out)?,
+        Some(samples) => write_few(samples, result.limited_rights.is_some(), out)?,
         None => write_rest(result, out)?,
     }
     if verbose {
@@ -84,14 +84,19 @@ fn header_line(result: &RunResult) -> String {
     }
 }
 
-fn write_few(samples: u64, out: &mut dyn Write) -> io::Result<()> {
+fn write_few(samples: u64, is_limited: bool, out: &mut dyn Write) -> io::Result<()> {
     let samples = match samples {
         1 => "1 sample or wait is".to_owned(),
         more => format!("{more} samples and waits are"),
     };
+    let advice = if is_limited {
+        "it ran too little, and what it waited for was not measured"
+    } else {
+        "give it more work"
+    };
     writeln!(
         out,
-        "\n{samples} too few to say where the time goes: give it more work"
+        "\n{samples} too few to say where the time goes: {advice}"
     )
 }
 

@@ -17,7 +17,7 @@ impl TraceSession<'_> {
             .extend(stolen_warning(self.host, MachineUsage::read_machine()));
         if let Some(error) = &self.waiting.refused {
             self.warnings.push(format!(
-                "waits of threads are not seen, so that causes are less certain: {error}"
+                "nothing is known of locks and of waits for work, so that causes are less certain: {error}"
             ));
         }
         let shared = &self.shared;
