@@ -45,7 +45,8 @@ VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
 PLATFORM = $(shell uname -m)-unknown-linux-gnu
 PACKAGED ?= target/$(PLATFORM)/release
 target/$(PLATFORM)/release/vitalfew: setup page
-	RUSTFLAGS="-C target-feature=+crt-static" CARGO_PROFILE_RELEASE_DEBUG=line-tables-only CARGO_PROFILE_RELEASE_STRIP=none \
+	RUSTFLAGS="-C target-feature=+crt-static -C link-arg=-Wl,-z,pack-relative-relocs" \
+	CARGO_PROFILE_RELEASE_DEBUG=line-tables-only CARGO_PROFILE_RELEASE_STRIP=none \
 		$(CARGO) build --release --locked --target $(PLATFORM) -p vitalfew
 	$(CARGO) build --release --locked -p runtime
 	cp target/release/libvitalfew_runtime.so target/$(PLATFORM)/release/
