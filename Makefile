@@ -47,6 +47,7 @@ PACKAGED ?= target/$(PLATFORM)/release
 target/$(PLATFORM)/release/vitalfew: setup page
 	RUSTFLAGS="-C target-feature=+crt-static -C link-arg=-Wl,-z,pack-relative-relocs" \
 	CARGO_PROFILE_RELEASE_DEBUG=line-tables-only CARGO_PROFILE_RELEASE_STRIP=none \
+	CARGO_PROFILE_RELEASE_LTO=fat CARGO_PROFILE_RELEASE_CODEGEN_UNITS=1 \
 		$(CARGO) build --release --locked --target $(PLATFORM) -p vitalfew
 	$(CARGO) build --release --locked -p runtime
 	cp target/release/libvitalfew_runtime.so target/$(PLATFORM)/release/
