@@ -9,7 +9,7 @@ use profile::{
     TracedBlock, UNNAMED_PROCEDURE,
 };
 use results::phrases::format_bytes;
-use sampler::{Launched, TargetSpec};
+use sampler::{Launched, Rate, TargetSpec};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -23,6 +23,9 @@ use symbols::Detail;
 
 /// Least part of the CPU time that makes a function worth tracing.
 const SHARE: f64 = 0.01;
+
+/// Samples a second of the data that threads use. Each one delays the threads whose times are compared.
+const HERTZ: u64 = 97;
 
 /// Traces the functions that are hot in a recording of the same program. Stores the result for
 /// `interference report`, and prints nothing. Returns the path of the result, the result, and the
@@ -143,6 +146,7 @@ impl DataSampler {
         let stop = Arc::new(AtomicBool::new(false));
         let mut options = sampler::Options::new(TargetSpec::Process(process));
         options.registers = true;
+        options.rate = Rate::Frequency(HERTZ);
         let is_over = Arc::clone(&stop);
         // Where it cannot sample, the cause of a loss stays unknown.
         let record = move || sampler::record(&options, &is_over, &mut |_| {}).ok();

@@ -56,6 +56,8 @@ const FEW: f64 = 8.0;
 /// Least part of the intervals that are stuck, of threads that only depend on each other. A lock that
 /// the holding of threads does not know stops fewer: those in which a held thread had it.
 const ALWAYS: f64 = 0.9;
+/// The same, where no loss is claimed: then nothing speaks for such a lock.
+const MOSTLY: f64 = 0.75;
 /// Least loss of a program that is claimed, and least loss in a block that is listed, as fractions
 /// of the threads' time.
 const LEAST: f64 = 0.05;
@@ -620,10 +622,10 @@ impl Solos {
                 SoloVerdict::NotMeasured
             };
         }
-        let halts = self.solo.stuck as f64 >= ALWAYS * self.solo.count as f64;
+        let stuck = self.solo.stuck as f64 / self.solo.count as f64;
         match program {
-            Some(loss) if loss.is_claimed && !halts => SoloVerdict::Interference,
-            _ if halts => SoloVerdict::Dependence,
+            Some(loss) if loss.is_claimed && stuck < ALWAYS => SoloVerdict::Interference,
+            _ if stuck >= MOSTLY => SoloVerdict::Dependence,
             Some(SoloLoss { loss, .. }) if loss.high < -2.0 * LEAST => SoloVerdict::Dependence,
             Some(_) => SoloVerdict::NotFound,
             None => SoloVerdict::NotMeasured,
