@@ -49,7 +49,8 @@ target/$(PLATFORM)/release/vitalfew: setup page
 	CARGO_PROFILE_RELEASE_DEBUG=line-tables-only CARGO_PROFILE_RELEASE_STRIP=none \
 	CARGO_PROFILE_RELEASE_LTO=fat CARGO_PROFILE_RELEASE_CODEGEN_UNITS=1 \
 		$(CARGO) build --release --locked --target $(PLATFORM) -p vitalfew
-	$(CARGO) build --release --locked -p runtime
+	CARGO_PROFILE_RELEASE_LTO=fat CARGO_PROFILE_RELEASE_CODEGEN_UNITS=1 \
+		$(CARGO) build --release --locked -p runtime
 	cp target/release/libvitalfew_runtime.so target/$(PLATFORM)/release/
 
 package: $(PACKAGED)/vitalfew
