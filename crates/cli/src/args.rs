@@ -438,7 +438,7 @@ pub struct ReportArgs {
     /// What to count samples by
     #[arg(long, value_enum, default_value_t = ReportBy::Procedure)]
     pub by: ReportBy,
-    /// What rows are sorted by
+    /// Order of the rows
     #[arg(long, value_enum, value_name = "ORDER", default_value_t = ReportOrder::Own)]
     pub sort: ReportOrder,
     /// The call tree from the outermost frame down, instead of a table
@@ -464,10 +464,10 @@ pub struct ReportArgs {
 /// `--sort`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ReportOrder {
-    /// What the code itself took
+    /// By the time of the code itself
     #[value(name = "self")]
     Own,
-    /// What it took with all that it called
+    /// By its time with all that it called
     Total,
 }
 

@@ -1,4 +1,4 @@
-//! What works without any rights, and what the rest says.
+//! Commands without any rights: those that work, and the words of the rest.
 
 mod common;
 

@@ -5,8 +5,8 @@ use analysis::interference::Analyser;
 use experiment::{FunctionPattern, TraceLive, TraceOptions, Traced};
 use profile::known_code::known_functions;
 use profile::{
-    ImageKind, ImageOffset, Interference, Location, Recording, SharedLine, TraceBatch, TraceHead,
-    TracedBlock, UNNAMED_PROCEDURE,
+    ImageKind, ImageOffset, Interference, Location, Recording, SharedLine, SharingCode, TraceBatch,
+    TraceHead, TracedBlock, UNNAMED_PROCEDURE,
 };
 use results::phrases::format_bytes;
 use sampler::{Launched, Rate, TargetSpec};
@@ -175,36 +175,29 @@ fn name_shared_lines(recording: &Recording, head: &mut TraceHead) {
 fn shared_lines(recording: &Recording) -> BTreeMap<FunctionKey, SharedLine> {
     let places = recording.sharing.iter().map(|code| code.place);
     let names = FunctionNames::resolve_in(recording, places);
-    let mut found: BTreeMap<FunctionKey, (u64, SharedLine)> = BTreeMap::new();
+    let mut places: BTreeMap<FunctionKey, Vec<&SharingCode>> = BTreeMap::new();
     for code in &recording.sharing {
-        let Some((key, _)) = names.function_at(code.place) else {
-            continue;
-        };
-        let (most, line) = found.entry(key).or_insert_with(|| {
-            let line = SharedLine {
-                variable: None,
-                threads: 0,
-                is_false: false,
-                samples: 0,
-                shared: 0,
-            };
-            (0, line)
-        });
-        line.samples += code.samples;
-        line.shared += code.shared;
-        if code.shared > *most {
-            *most = code.shared;
-            (line.threads, line.is_false) = (code.threads, code.is_false);
-            line.variable = code.variable.and_then(|(image, at)| {
-                let image = recording.images.get(image.0 as usize)?;
-                symbols::name_variable(Path::new(&image.path), at)
-            });
+        if let Some((key, _)) = names.function_at(code.place) {
+            places.entry(key).or_default().push(code);
         }
     }
-    found
-        .into_iter()
-        .map(|(key, (_, line))| (key, line))
-        .collect()
+    let line_of = |(key, codes): (FunctionKey, Vec<&SharingCode>)| {
+        let sum = |of: fn(&SharingCode) -> u64| codes.iter().map(|code| of(code)).sum();
+        let most = codes.iter().rev().max_by_key(|code| code.shared)?;
+        let variable = most.variable.and_then(|(image, at)| {
+            let image = recording.images.get(image.0 as usize)?;
+            symbols::name_variable(Path::new(&image.path), at)
+        });
+        let line = SharedLine {
+            variable,
+            threads: most.threads,
+            is_false: most.is_false,
+            samples: sum(|code| code.samples),
+            shared: sum(|code| code.shared),
+        };
+        (line.shared > 0).then_some((key, line))
+    };
+    places.into_iter().filter_map(line_of).collect()
 }
 
 /// The functions at places of a recording.

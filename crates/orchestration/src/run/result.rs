@@ -124,7 +124,7 @@ pub struct RunResult {
     /// Number of samples, if they are too few to say anything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub few_samples: Option<u64>,
-    /// What was not measured for want of rights, and what brings it.
+    /// The sentence about measurements that need more rights, and the command that brings these.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limited_rights: Option<String>,
 }
