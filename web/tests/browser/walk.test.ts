@@ -49,7 +49,7 @@ it("is few clicks from `run` to the line to change, and the number is in the doc
       "sink ^= i; /* the line to change */",
     );
     expect(clicks).toBeLessThanOrEqual(MOST_CLICKS);
-    expect(readFileSync(join(ROOT, "docs/page.md"), "utf8")).toContain("**one click**");
+    expect(readFileSync(join(ROOT, "docs/page.md"), "utf8")).toMatch(/\*\*one click\*\*/i);
     expect(complaints).toEqual([]);
     await page.close();
   } finally {
