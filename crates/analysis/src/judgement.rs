@@ -56,7 +56,7 @@ use losses::{count_losses_once, counted_elsewhere};
 use pairs::find_pairs;
 use profile::known_code::{RUNTIME, RuntimeWork};
 use profile::{
-    AmountBase, AmountUnit, CallTree, Certainty, Claim, CpuTaker, EndingThread, Finding,
+    AmountBase, AmountUnit, CallTree, CauseKind, Certainty, Claim, CpuTaker, EndingThread, Finding,
     FindingAmount, FindingDoubt, FindingEvidence, FindingPlace, MemoryNeed, NodeId, PlaceInCode,
     TimeKind, plain_name,
 };
@@ -250,7 +250,8 @@ pub fn judge_measured(measured: &Measured<'_>) -> Result<Judgement, ForestError>
     };
     // A single tree can always be united.
     let found = auto::search_causes(&forest, &options).unwrap_or_default();
-    let mut sequences = find_sequences(measured.tree, &forest, &found);
+    let are_locks_contended = measured.interference.iter().any(is_lock_contention);
+    let mut sequences = find_sequences(measured.tree, &forest, &found, are_locks_contended);
     sequences.compare_runs(measured.more_runs);
     let cpu_waits = measured.cpu_waits.total() as f64;
     let run = UndisturbedRun::new(measured.run_ns, sequences.working_ns, cpu_waits)
@@ -263,14 +264,24 @@ pub fn judge_measured(measured: &Measured<'_>) -> Result<Judgement, ForestError>
     .choose_and_order())
 }
 
+/// Returns whether threads certainly lose a notable time to each other at locks.
+fn is_lock_contention(loss: &Finding) -> bool {
+    let at_locks = |evidence: &FindingEvidence| match evidence {
+        FindingEvidence::LossCause { cause, .. } => *cause == CauseKind::Lock,
+        _ => false,
+    };
+    loss.amount.conservative() >= LEAST && loss.evidence.iter().any(at_locks)
+}
+
 /// Maps the sequences that the search found to the places that are worth naming.
 fn find_sequences<'a>(
     tree: &'a CallTree,
     forest: &Forest,
     found: &auto::FoundSequences,
+    are_locks_contended: bool,
 ) -> Sequences<'a> {
     let mut sequences = Sequences::new(tree);
-    sequences.take_found(forest, found);
+    sequences.take_found(forest, found, are_locks_contended);
     let pairs = find_pairs(&sequences);
     sequences.unite_all(pairs);
     let spread = find_spread_times(&sequences);

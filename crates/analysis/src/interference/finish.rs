@@ -139,24 +139,34 @@ fn cause_of_loss(function: &TracedFunction, loss: &FunctionLoss) -> Option<Cause
         .or(shared)
 }
 
-/// Describes contention in several functions by the one in which threads wait longest. Functions
-/// that a program calls come before the C library's inner functions, which say less.
+/// Describes contention in several functions by the kind for which threads wait longest, and by the
+/// function of that kind in which they do. Functions that a program calls come before the C
+/// library's inner functions, which say less.
 fn describe_contention<'a>(
     functions: impl Iterator<Item = &'a TracedFunction>,
     loss: FunctionLoss,
 ) -> Option<Contention> {
-    let functions: Vec<&TracedFunction> = functions.collect();
+    let functions: Vec<(&TracedFunction, CauseKind)> = functions
+        .filter_map(|function| Some((function, contention_kind(function)?)))
+        .collect();
     let waiting = |function: &TracedFunction| function.waits.first().map_or(0.0, |w| w.ns);
-    let longest = functions.iter().max_by(|a, b| {
+    let mut by_kind: BTreeMap<CauseKind, f64> = BTreeMap::new();
+    for (function, kind) in &functions {
+        *by_kind.entry(*kind).or_default() += waiting(function);
+    }
+    let (cause, _) = by_kind.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let of_cause = functions.iter().filter(|(_, kind)| *kind == cause);
+    let (longest, _) = of_cause.max_by(|(a, _), (b, _)| {
         let is_called = |function: &TracedFunction| !function.name.starts_with("__");
         let by_name = is_called(a).cmp(&is_called(b));
-        by_name.then_with(|| waiting(a).total_cmp(&waiting(b)))
-    });
-    let longest = longest?;
+        by_name
+            .then_with(|| waiting(a).total_cmp(&waiting(b)))
+            .then_with(|| a.total_ns.total_cmp(&b.total_ns))
+    })?;
     Some(Contention {
         function: longest.name.clone(),
         image: longest.image.clone(),
-        cause: contention_kind(longest)?,
+        cause,
         functions: functions.len() as u64,
         loss,
     })
@@ -347,5 +357,67 @@ impl<'a> ResultNames<'a> {
         });
         stacks.truncate(STACKS);
         stacks
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use profile::{Between, BlockKind, SoloLoss};
+
+    fn function(name: &str, kind: CauseKind, waited: f64) -> TracedFunction {
+        TracedFunction {
+            name: name.to_owned(),
+            image: String::new(),
+            kind: BlockKind::Function,
+            loss: None,
+            locks: Vec::new(),
+            cause: None,
+            shared_line: None,
+            waits: vec![FunctionWaits {
+                kind,
+                ns: waited,
+                waits: 1,
+                ended_by: Vec::new(),
+            }],
+            calls: 1,
+            recorded: 1,
+            period: 1,
+            unwound: 0,
+            total_ns: 100.0,
+            mean_ns: 100.0,
+            max_ns: 100.0,
+            threads: Vec::new(),
+            threads_total: 1,
+            stacks: Vec::new(),
+        }
+    }
+
+    /// The C library waits for a lock in an inner function: the lock function that the program calls
+    /// has the name, and not one that waits a little for something else.
+    #[test]
+    fn contention_is_named_by_what_threads_wait_for_longest() {
+        let functions = [
+            function("mprotect", CauseKind::AddressSpace, 20.0),
+            function("pthread_mutex_lock", CauseKind::Lock, 0.0),
+            function("__lll_lock_wait", CauseKind::Lock, 60.0),
+        ];
+        let loss = Between {
+            estimate: 0.3,
+            low: 0.2,
+            high: 0.4,
+        };
+        let loss = FunctionLoss {
+            share: 0.5,
+            solo: SoloLoss {
+                loss,
+                placebo: None,
+                is_claimed: true,
+            },
+        };
+        let contention = describe_contention(functions.iter(), loss).expect("contention");
+        assert_eq!(contention.function, "pthread_mutex_lock");
+        assert_eq!(contention.cause, CauseKind::Lock);
+        assert_eq!(contention.functions, 3);
     }
 }

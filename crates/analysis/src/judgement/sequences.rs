@@ -6,7 +6,7 @@ use crate::bottleneck::auto::FoundSequences;
 use crate::bottleneck::forest::Forest;
 use crate::bottleneck::interface::Profile;
 use profile::known_code::{is_glue, is_lock_operation};
-use profile::{CallTree, NodeId, TimeKind, plain_name};
+use profile::{CallTree, Method, NodeId, TimeKind, plain_name};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -211,7 +211,14 @@ impl<'a> Sequences<'a> {
         }
     }
 
-    pub(super) fn take_found(&mut self, forest: &Forest, found: &FoundSequences) {
+    /// Takes the sequences that a search found. If threads lose time at locks, what is below lock
+    /// operations is the price of that contention, whoever calls them, and is taken first.
+    pub(super) fn take_found(
+        &mut self,
+        forest: &Forest,
+        found: &FoundSequences,
+        are_locks_contended: bool,
+    ) {
         // The most specific ones first, because the search counts shared time for these.
         let mut order: Vec<_> = found.bottlenecks.iter().collect();
         order.sort_by(|a, b| a.cost.total_cmp(&b.cost));
@@ -229,6 +236,9 @@ impl<'a> Sequences<'a> {
         let callees: Vec<_> = callees.filter(|callee| !is_found(callee)).collect();
         // The more specific sequences first.
         paths.splice(0..0, callees);
+        if are_locks_contended {
+            paths.splice(0..0, self.lock_operations());
+        }
         // The own time of a function that two calls share belongs to the call that takes more.
         let ways = paths.iter().rev();
         self.ways = ways
@@ -262,6 +272,25 @@ impl<'a> Sequences<'a> {
         for place in places.cloned().collect::<Vec<_>>() {
             self.take_own_work(place);
         }
+    }
+
+    /// Returns the sequences of the C library's locking and unlocking that other code asks for.
+    fn lock_operations(&self) -> Vec<Vec<MethodName>> {
+        let is_operation = |method: &Method| is_lock_operation(plain_name(&method.name));
+        let calls = self.tree.nodes_of_methods(is_operation).into_iter();
+        let asked = calls.filter_map(|nodes| {
+            let mut functions = self.tree.callers_of(NodeId(nodes.start as u32));
+            let operation = self.tree.name_at(functions.next()?)?;
+            let caller = self.tree.name_at(functions.next()?)?;
+            // The C library's own locks, as of an allocator, are a part of what it does.
+            let is_asked = self.tree.is_library(&operation) && caller.1 != operation.1;
+            is_asked.then_some(operation)
+        });
+        let operations: BTreeSet<MethodName> = asked.collect();
+        let operations = operations.into_iter();
+        operations
+            .flat_map(|operation| self.with_askers(vec![operation]))
+            .collect()
     }
 
     /// Takes the own work of the functions on the path of a sequence, which the search counts as a

@@ -2,7 +2,7 @@
 
 use super::*;
 use profile::known_code::RUNTIME;
-use profile::{CallTreeBuilder, CauseKind, DraftNode, MemoryLimit, ValueType};
+use profile::{CallTreeBuilder, DraftNode, MemoryLimit, ValueType};
 
 const MS: i64 = 1_000_000;
 const RUNTIMES: [&str; 2] = ["garbage collection (", "loading shared"];
@@ -1242,6 +1242,57 @@ fn locking_and_unlocking_are_one_finding() {
     assert!(judgement.together <= 1.0 + 1e-9);
 }
 
+/// Contention that is measured has all time below lock operations, also what a larger function
+/// asks for: that is no work of the function.
+#[test]
+fn contention_has_the_time_that_a_large_function_spends_at_locks() {
+    use TimeKind::{Computing, Locks, SystemCalls};
+    let tree = tree(&[
+        (
+            "work;write;allocate;enter;pthread_mutex_lock",
+            Computing,
+            60,
+        ),
+        (
+            "work;write;allocate;leave;lll_unlock;lll_wake;futex (system call)",
+            SystemCalls,
+            140,
+        ),
+        ("work;write;allocate", Computing, 50),
+        ("work;write", Computing, 150),
+        (
+            "work;halt;enter;pthread_mutex_lock;futex (system call)",
+            Locks,
+            100,
+        ),
+        (
+            "work;halt;leave;lll_unlock;lll_wake;futex (system call)",
+            SystemCalls,
+            120,
+        ),
+        ("work;halt", Computing, 80),
+        ("work;step", Computing, 300),
+    ]);
+    let mut loss = lost("enter", 0.25);
+    loss.evidence.push(FindingEvidence::LossCause {
+        cause: CauseKind::Lock,
+        shared_line: None,
+    });
+    let judgement = judge_measured(&Measured {
+        interference: &[loss],
+        ..measured(&tree)
+    })
+    .expect("a judgement");
+    let of = |name: &str| {
+        let mut findings = judgement.findings.iter();
+        let found = findings.find(|f| f.place.what.name() == name);
+        found.map_or(0.0, |found| found.amount.value)
+    };
+    assert_eq!(names(&judgement)[0], "locking and unlocking");
+    assert!((of("locking and unlocking") - 0.42).abs() < 0.001);
+    assert!((of("write") - 0.2).abs() < 0.001, "{:?}", names(&judgement));
+}
+
 /// Returns a prediction for a place's waits, as experiments make it.
 fn predicted_wait(claim: Claim, procedure: &str, value: f64, interval: [f64; 2]) -> Finding {
     let mut finding = predicted(claim, procedure, value, interval);
@@ -1736,7 +1787,7 @@ mod places {
             let forest = Forest::single(run).unwrap();
             let options = auto::Options { count: SOUGHT, coverage: COVERAGE, ..auto::Options::default() };
             let found = auto::search_causes(&forest, &options).unwrap();
-            let sequences = find_sequences(&tree, &forest, &found);
+            let sequences = find_sequences(&tree, &forest, &found, false);
             let covers = found.bottlenecks.iter().map(|found| forest.cover(&[&found.sequence]));
             let covers: Vec<_> = covers.map(|cover| cover.covered_spans()[0].clone()).collect();
             let is_covered = |node: NodeId| {
