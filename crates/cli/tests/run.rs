@@ -5,6 +5,7 @@ mod common;
 
 use common::*;
 use serde_json::Value;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -577,4 +578,55 @@ fn check_tells_what_got_slower() {
     assert_ne!(faster.status.code(), Some(6), "{faster:?}");
     let no_such = check("400", &["--against", "/no/such/file"]);
     assert_eq!(no_such.status.code(), Some(1), "{no_such:?}");
+}
+
+/// Runs the action with commands, and returns its success, its outputs, and the comment.
+fn run_action(base: &str, command: &str) -> (bool, String, String) {
+    let lab = tempfile::tempdir().expect("a directory");
+    let file = |name: &str| lab.path().join(name);
+    let gh = format!(
+        "#!/bin/sh\nfor last; do :; done\ncp \"$last\" '{}'\n",
+        file("comment").display()
+    );
+    std::fs::write(file("gh"), gh).expect("written");
+    std::fs::set_permissions(file("gh"), PermissionsExt::from_mode(0o755)).expect("set");
+    std::os::unix::fs::symlink(VITALFEW, file("vitalfew")).expect("linked");
+    let path = std::env::var("PATH").expect("a path");
+    let script = "/../../packaging/check-action/check.sh";
+    let run = Command::new(format!("{}{script}", env!("CARGO_MANIFEST_DIR")))
+        .env("PATH", format!("{}:{path}", lab.path().display()))
+        .env("XDG_DATA_HOME", lab.path())
+        .env("BASE", base)
+        .env("COMMAND", command)
+        .env("RUNS", "6")
+        .env("PULL_REQUEST", "7")
+        .env("GITHUB_REPOSITORY", "a/b")
+        .env("GITHUB_OUTPUT", file("output"))
+        .env("GITHUB_STEP_SUMMARY", file("summary"))
+        .output()
+        .expect("the script runs");
+    let read = |name: &str| std::fs::read_to_string(file(name)).unwrap_or_default();
+    assert_eq!(read("summary"), read("comment"), "{run:?}");
+    (run.status.success(), read("output"), read("comment"))
+}
+
+#[test]
+fn the_action_comments_on_a_pull_request_and_fails_if_it_is_slower() {
+    if !live() {
+        return;
+    }
+    let (passed, output, comment) = run_action("sleep 0.02", "sh -c 'sleep 0.3'");
+    assert!(!passed, "{comment}");
+    assert_eq!(output, "verdict=slower\n");
+    assert!(comment.starts_with("**vitalfew check: slower than allowed**"));
+    assert!(comment.contains("wall"), "{comment}");
+
+    let (passed, output, _) = run_action("sleep 0.3", "sleep 0.02");
+    assert!(passed);
+    assert_eq!(output, "verdict=allowed\n");
+
+    // A command that fails is no verdict, and no comment.
+    let (passed, output, comment) = run_action("true", "false");
+    assert!(!passed);
+    assert_eq!((output.as_str(), comment.as_str()), ("", ""));
 }

@@ -5,7 +5,7 @@ use super::timed_tree::{KERNEL, MethodName, PROCESS_START, SequenceCall, TimedTr
 use crate::bottleneck::auto::FoundSequences;
 use crate::bottleneck::forest::Forest;
 use crate::bottleneck::interface::Profile;
-use profile::known_code::{is_glue, is_lock_operation};
+use profile::known_code::{LOCKING, is_glue, is_lock_operation};
 use profile::{CallTree, Method, NodeId, TimeKind, plain_name};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,10 +29,8 @@ pub(super) const DOMINATES: f64 = 0.8;
 pub(super) const OWN_WORK: f64 = 0.05;
 /// The part of a sequence's time above which one callee is a sequence of its own.
 const LARGE: f64 = 0.25;
-/// The part of its time that a function must lock or unlock to do nothing else, and the place that
-/// stands for both.
+/// The part of its time that a function must lock or unlock to do nothing else.
 const ONLY_LOCKS: f64 = 0.9;
-const LOCKING: &str = "locking and unlocking";
 /// Maximum number of functions on the way to the kernel: Rust's standard library has the most.
 const LONGEST_WAY_TO_KERNEL: usize = 40;
 

@@ -17,4 +17,7 @@ pub use function_name::qualified_name;
 pub use row::{
     CodeKind, FunctionRole, KnownCode, KnownFunctions, KnownOperation, NamingAdvice, RuntimeWork,
 };
+/// The place that stands for all lock operations, if threads contend for locks.
+pub const LOCKING: &str = "locking and unlocking";
+
 pub use table::{KNOWN_CODE, NODE, PYTHON, RUNTIME};

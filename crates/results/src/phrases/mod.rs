@@ -13,6 +13,7 @@ pub use evidence::{
 pub use names::{place_name, short_name};
 
 use names::path_end;
+use profile::known_code::LOCKING;
 use profile::{
     AmountBase, Certainty, Claim, CpuTaker, EndingThread, Finding, FindingEvidence, MemoryLimit,
     MemoryNeed, PlaceInCode, TimeKind,
@@ -150,10 +151,10 @@ pub fn spent_phrase(finding: &Finding) -> String {
     let Some((most, _)) = spent.next() else {
         return String::new();
     };
-    if spent
+    let waits_for_locks = spent
         .clone()
-        .any(|(on, part)| on == TimeKind::Locks && part >= CONTENDED)
-    {
+        .any(|(on, part)| on == TimeKind::Locks && part >= CONTENDED);
+    if waits_for_locks || is_measured_contention(finding) {
         return TimeKind::Locks.phrase().to_owned();
     }
     let phrase = most.phrase();
@@ -168,6 +169,16 @@ pub fn spent_phrase(finding: &Finding) -> String {
             None => phrase.to_owned(),
         },
     }
+}
+
+/// Returns whether a place is locking and unlocking, for which threads lose time to each other.
+/// Threads that contend spin and wake each other, even where they hardly wait.
+fn is_measured_contention(finding: &Finding) -> bool {
+    let mut evidence = finding.evidence.iter();
+    let is_contended = evidence.any(
+        |one| matches!(one, FindingEvidence::LossCause { cause, .. } if cause.is_contention()),
+    );
+    is_contended && finding.place.what.name() == LOCKING
 }
 
 /// Returns the phrase that others of the program wait for the place, if they do.
