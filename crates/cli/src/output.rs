@@ -10,26 +10,7 @@ use whole_file::WholeFile;
 
 pub use crate::printable::{clean_name, is_deceptive};
 pub use crate::table::{Align, Table, shorten_middle};
-pub use results::phrases::format_bytes;
-
-/// Formats 1234567 as 1,234,567.
-pub fn group_digits(value: u64) -> String {
-    let digits = value.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-/// Formats `1 run`, `2 runs`.
-pub fn count_noun(count: u64, what: &str) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!("{} {what}{plural}", group_digits(count))
-}
+pub use results::phrases::{count_noun, format_bytes, group_digits};
 
 /// Formats nanoseconds as a time with three digits: 1.50 s, 12.3 ms.
 pub fn format_ns(ns: f64) -> String {

@@ -86,6 +86,11 @@ fn json_has_the_documented_fields_and_the_last_run_is_found() {
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(json["schema"], "vitalfew.interference/2");
     assert_eq!(json["functions_total"], 3);
+    let words = &json["words"];
+    let verdict = "interference was not measured: no thread ran alone";
+    assert_eq!(words["verdict"], verdict);
+    assert_eq!(words["causes"].as_array().map(Vec::len), Some(2));
+    assert_eq!(words["waits"]["pool"], CauseKind::Pool.label());
     let result: Interference = serde_json::from_value(json).unwrap();
     assert_eq!(result.functions.len(), 2);
     assert_eq!(result.functions[0].name, "read");

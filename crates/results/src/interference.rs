@@ -2,6 +2,7 @@
 
 use crate::claims::JsonClaims;
 use crate::command::command_words;
+use crate::phrases::InterferenceWords;
 use crate::refusal::{failure_refusal, inconclusive_refusal};
 use crate::result_kind::ResultKind;
 use analysis::interference::Analyser;
@@ -64,6 +65,7 @@ struct Json {
     confidence: f64,
     functions_total: usize,
     claims: JsonClaims,
+    words: InterferenceWords,
     #[serde(flatten)]
     result: Interference,
 }
@@ -82,6 +84,7 @@ pub fn result_json(result: &Interference, count: usize, file: &str) -> impl Seri
         confidence: 0.95,
         functions_total,
         claims: JsonClaims::of_findings(claims),
+        words: InterferenceWords::of_result(&result),
         result,
     }
 }

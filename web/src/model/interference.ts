@@ -1,6 +1,6 @@
 /** Results of `interference run`, and graphs of who waits for whom. No DOM. */
 import type { Wakes } from "./data";
-import { amount, counted, grouped, shortened } from "./format";
+import { amount, shortened } from "./format";
 import type { GraphEdge, GraphNode } from "./layered";
 import { type Wake, wakesIn } from "./timeline";
 
@@ -29,7 +29,6 @@ export interface TracedFunction {
   readonly loss: FunctionLoss | null;
   readonly locks: readonly (FunctionLoss & { readonly address: number })[];
   readonly cause: string | null;
-  readonly shared_line?: { readonly variable: string | null; readonly is_false: boolean };
   readonly waits: readonly {
     readonly kind: string;
     readonly ns: number;
@@ -50,13 +49,15 @@ export interface TracedFunction {
   readonly stacks: readonly { readonly frames: readonly string[]; readonly count: number; readonly mean_ns: number }[];
 }
 
-export interface SoloReport {
+/** What the command says of the data: sentences and names. */
+export interface InterferenceWords {
   readonly verdict: string;
-  readonly intervals: number;
-  readonly given_up: number;
-  readonly threads: number;
-  readonly program: { readonly loss: Between } | null;
-  readonly refused: string | null;
+  readonly machine: readonly string[];
+  readonly contention: string | null;
+  /** Causes of losses, in the order of the functions. */
+  readonly causes: readonly string[];
+  /** What waits are for, by their kinds. */
+  readonly waits: Readonly<Record<string, string>>;
 }
 
 /** What `interference report --json` prints. */
@@ -64,34 +65,21 @@ export interface InterferenceResult {
   readonly duration_ns: number;
   readonly threads: number;
   readonly thread_time_ns: number;
-  readonly machine: {
-    readonly ready_ns: number;
-    readonly taken_ns: number;
-    readonly throttled_ns: number;
-    readonly others: readonly { readonly pid: number; readonly name: string; readonly ns: number }[];
-    readonly limit: { readonly group: string } | null;
-  };
-  readonly solo: SoloReport;
-  /** The loss in all functions together in which threads contend for locks. */
-  readonly contention?:
-    (FunctionLoss & { readonly function: string; readonly cause: string; readonly functions: number }) | null;
+  readonly solo: { readonly verdict: string };
+  /** Absent in files of earlier versions. */
+  readonly words?: InterferenceWords;
   readonly functions: readonly TracedFunction[];
 }
 
-/** Labels of causes and waits, as `CauseKind::label` has them. */
-export const CAUSE_LABELS: Readonly<Record<string, string>> = {
-  lock: "lock contention",
-  barrier: "barrier wait",
-  pool: "waiting for other threads' work",
-  disk: "disk wait",
-  network: "network wait",
-  page_fault: "page faults",
-  sleep: "sleeping",
-  other_wait: "waiting, for what is not known",
-  allocator: "lock contention in the allocator",
-  address_space: "contention for the process's memory map",
-  shared_line: "shared cache line",
-};
+/** The words of a result; of a file without words the names of its data. */
+export const wordsOf = ({ words, solo, functions }: Pick<InterferenceResult, "words" | "solo" | "functions">) =>
+  words ?? {
+    verdict: `${solo.verdict} (an earlier vitalfew made this file, without sentences)`,
+    machine: [],
+    contention: null,
+    causes: functions.map(({ cause }) => cause ?? "not known"),
+    waits: {},
+  };
 
 const rounded = (part: number) => (100 * part).toFixed(0);
 
@@ -102,83 +90,20 @@ export const wholePercent = (part: number) => `${rounded(part)}\u00a0%`;
 export const percents = ({ estimate, low, high }: Between) =>
   `${wholePercent(estimate)} (${rounded(low)} to ${rounded(high)})`;
 
-/** The verdict on the program, in the words of `interference report`. */
-export function verdictSentence(solo: SoloReport): string {
-  const threads = counted(Math.round(solo.threads), "busy thread");
-  if (solo.verdict === "interference" && solo.program) {
-    const { estimate, low, high } = solo.program.loss;
-    const speed = percents({ estimate: 1 - estimate, low: 1 - high, high: 1 - low });
-    return `${threads}: each runs at ${speed} of the speed that it has alone`;
-  }
-  switch (solo.verdict) {
-    case "not_found":
-      return (
-        `${threads}: no interference found; they lose at most ` +
-        `${wholePercent(Math.max(0, solo.program?.loss.high ?? 0))} of their time to each other`
-      );
-    case "dependence":
-      return `${threads} that depend on each other: alone, each soon waits. That is dependence, not interference`;
-    case "one_thread":
-      return "one thread is busy at a time: threads cannot slow each other down";
-  }
-  const why =
-    solo.intervals + solo.given_up > 0
-      ? `too few executions ended while a thread ran alone (${grouped(solo.intervals)} intervals, ` +
-        `${grouped(solo.given_up)} given up); a longer run has more`
-      : "no thread ran alone";
-  return `interference was not measured: ${solo.refused ?? why}`;
-}
-
-/** The loss to contention for locks in a sentence; empty if none is claimed. */
-export function contentionSentence({ contention }: Pick<InterferenceResult, "contention">): string {
-  if (!contention?.is_claimed) return "";
-  const others = contention.functions > 1 ? ` and ${counted(contention.functions - 1, "other function")}` : "";
-  const cause = CAUSE_LABELS[contention.cause] ?? "not known";
-  return `lost to ${cause}: ${percents(contention.loss)} of the threads' time, in ${contention.function}${others}`;
-}
-
 /** Less than this part of the threads' time is left out. */
 const LEAST = 0.01;
 
-/** What kept ready threads from CPUs, in the words of `interference report`. */
-export function machineSentences({
-  machine,
-  thread_time_ns,
-}: Pick<InterferenceResult, "machine" | "thread_time_ns">): string[] {
-  const { ready_ns, taken_ns, throttled_ns, others, limit } = machine;
-  const all = others.reduce((sum, one) => sum + one.ns, 0);
-  const users = others.slice(0, 3).map(({ pid, name, ns }) => {
-    // The kernel has no number for it in this PID namespace.
-    const where = pid === 0 ? "outside of this container" : `process ${pid}`;
-    return `${name} (${where}) ${wholePercent(ns / Math.max(1, all))}`;
-  });
-  const sentence = (ns: number, before: string, after: string) => {
-    const part = ns / Math.max(1, thread_time_ns);
-    return part >= LEAST ? [`${before} ${wholePercent(part)} of the threads' time${after}`] : [];
-  };
-  return [
-    ...sentence(ready_ns - taken_ns - throttled_ns, "run queue:", ", because there are more threads than CPUs"),
-    ...sentence(taken_ns, "other programs had the CPUs for", `: ${users.join(", ")}`),
-    ...(limit ? sentence(throttled_ns, `the control group ${limit.group} was at its CPU limit for`, "") : []),
-  ];
-}
-
-/** The cause of a function's loss; of a shared cache line with its variable. */
-export function causeText({ cause, shared_line }: Pick<TracedFunction, "cause" | "shared_line">): string {
-  const label = CAUSE_LABELS[cause ?? ""] ?? "not known";
-  if (cause !== "shared_line" || !shared_line) return label;
-  return `${label}${shared_line.is_false ? " (false sharing)" : ""}: ${shared_line.variable ?? "heap memory"}`;
-}
-
 /** Functions in which the program loses time, each followed by those of its locks. */
-export const lossRows = (functions: readonly TracedFunction[]) =>
+export const lossRows = (functions: readonly TracedFunction[], { causes }: Pick<InterferenceWords, "causes">) =>
   functions
-    .flatMap((of) => [
-      ...(of.loss ? [{ of, lock: "", ...of.loss }] : []),
-      ...of.locks.map((lock) => ({ of, lock: `, lock 0x${lock.address.toString(16)}`, ...lock })),
-    ])
-    .filter((row) => row.is_claimed)
-    .map((row) => ({ ...row, cause: causeText(row.of) }));
+    .flatMap((of, at) => {
+      const row = { of, cause: causes[at] ?? "not known" };
+      return [
+        ...(of.loss ? [{ ...row, lock: "", ...of.loss }] : []),
+        ...of.locks.map((lock) => ({ ...row, lock: `, lock 0x${lock.address.toString(16)}`, ...lock })),
+      ];
+    })
+    .filter((row) => row.is_claimed);
 
 /** Waits that threads did not ask for, the longest first. */
 export const waitRows = ({ functions, thread_time_ns }: Pick<InterferenceResult, "functions" | "thread_time_ns">) =>

@@ -6,19 +6,16 @@ import { commandOf } from "../model/claims";
 import type { Result } from "../model/data";
 import { amount, counted, grouped, printable, shortened } from "../model/format";
 import {
-  CAUSE_LABELS,
   type InterferenceResult,
   type TracedFunction,
-  contentionSentence,
   enderName,
   lossRows,
-  machineSentences,
   percents,
-  verdictSentence,
   waitGraph,
   waitRows,
   wakeGraph,
   wholePercent,
+  wordsOf,
 } from "../model/interference";
 import { Empty } from "../parts/empty";
 import { OnlyOf, isShown } from "../parts/only-of";
@@ -47,10 +44,10 @@ export function Interference() {
 
 function Run({ result }: { readonly result: Result }) {
   const run = result as Result & InterferenceResult;
-  const [losses, waits, graph] = useMemo(
-    () => [lossRows(run.functions), waitRows(run), waitGraph(run.functions)],
-    [run],
-  );
+  const [words, losses, waits, graph] = useMemo(() => {
+    const said = wordsOf(run);
+    return [said, lossRows(run.functions, said), waitRows(run), waitGraph(run.functions)] as const;
+  }, [run]);
   const most = Math.max(0.01, ...losses.map(({ loss }) => loss.high));
   const known = (name: string | undefined) => run.functions.find((one) => one.name === name);
   const chosen = known(route.value.params["block"]) ?? losses[0]?.of ?? waits[0]?.of;
@@ -68,15 +65,15 @@ function Run({ result }: { readonly result: Result }) {
       <p class="quiet">
         {shortened(commandOf(result), 100)}, {amount(run.duration_ns, "nanoseconds")}, {counted(run.threads, "thread")}
       </p>
-      {machineSentences(run).map((sentence) => (
+      {words.machine.map((sentence) => (
         <p key={sentence} class="doubt">
           {printable(sentence)}
         </p>
       ))}
       <p>
-        <b>{printable(verdictSentence(run.solo))}</b>
+        <b>{printable(words.verdict)}</b>
       </p>
-      {contentionSentence(run) && <p>{printable(contentionSentence(run))}</p>}
+      {words.contention !== null && <p>{printable(words.contention)}</p>}
       {losses.length > 0 && (
         <div class="table" tabIndex={0} role="region" aria-label="Functions in which the program loses time">
           <table>
@@ -107,7 +104,7 @@ function Run({ result }: { readonly result: Result }) {
                     <IntervalBar value={loss.estimate} interval={[Math.max(0, loss.low), loss.high]} most={most} />
                   </td>
                   <td class="number">{wholePercent(Math.min(1, loss.estimate / share))}</td>
-                  <td>{cause}</td>
+                  <td>{printable(cause)}</td>
                   <td class="number">{lock === "" && grouped(of.calls)}</td>
                   <td class="number">{lock === "" && amount(of.mean_ns, "nanoseconds")}</td>
                 </tr>
@@ -138,7 +135,7 @@ function Run({ result }: { readonly result: Result }) {
                   {row(one.of)}
                   <td class="number">{wholePercent(one.part)}</td>
                   <td class="number">{grouped(one.waits)}</td>
-                  <td>{CAUSE_LABELS[one.kind]}</td>
+                  <td>{words.waits[one.kind] ?? one.kind}</td>
                   <td>{shortened(enderName(one.ended_by[0]), 60)}</td>
                 </tr>
               ))}

@@ -347,8 +347,14 @@ it("says what threads cost each other, in which functions and locks, and who end
     schema: "vitalfew.interference/2",
     command: ["./app"],
     ...{ duration_ns: 1e9, threads: 2, thread_time_ns: 1e9 },
-    machine: { ready_ns: 3e8, taken_ns: 3e8, throttled_ns: 0, others: [{ pid: 9, name: "cc", ns: 1 }], limit: null },
-    solo: { verdict: "interference", intervals: 90, given_up: 0, threads: 2, program: loss(0.4), refused: null },
+    solo: { verdict: "interference" },
+    words: {
+      verdict: "2 busy threads: each runs at 60 %",
+      machine: ["other programs had the CPUs for 30 %"],
+      contention: "lost to lock contention: 40 %",
+      causes: ["lock contention", "not known"],
+      waits: { lock: "a lock" },
+    },
     functions: [
       traced("lock", {
         loss: loss(0.3),
@@ -364,9 +370,10 @@ it("says what threads cost each other, in which functions and locks, and who end
   expect(losses).toMatch(/lock\s+30.% \(25 to 35\)\s+75.%\s+lock contention\s+2,000/);
   expect(losses).toMatch(/lock, lock 0x7f10\s+20.%/);
   expect(losses).toMatch(/share\s+10.%.*\s+25.%\s+not known/);
-  expect(waiting).toMatch(/lock\s+10.%\s+9\s+lock contention\s+unlock/);
-  expect(await page.locator(".doubt").innerText()).toMatch(/^other programs had the CPUs for 30/);
-  expect(await page.locator("main").innerText()).toContain("each runs at 60\u00a0% (55 to 65) of the speed");
+  expect(waiting).toMatch(/lock\s+10.%\s+9\s+a lock\s+unlock/);
+  expect(await page.locator(".doubt").innerText()).toBe("other programs had the CPUs for 30 %");
+  expect(await page.locator("main").innerText()).toContain("2 busy threads: each runs at 60 %");
+  expect(await page.locator("main").innerText()).toContain("lost to lock contention: 40 %");
   expect(await page.locator(".graph .node").allTextContents()).toEqual(["lockwaited 100\u00a0ms", "unlock"]);
   expect(await page.getByTestId("block").innerText()).toContain("lock-thread (7)");
   await page.getByRole("button", { name: "share" }).focus();

@@ -1,10 +1,11 @@
 //! Lines of evidence below a claim.
 
+use super::interference::cause_phrase;
 use super::names::{ALL_OF_IT, place_name, short_name};
 use super::{ender_name, need_advice, percent, taker_name};
 use profile::{
-    AmountBase, CauseKind, Claim, Finding, FindingDoubt, FindingEvidence, PlaceInCode, SharedLine,
-    TimeKind, UNNAMED_PROCEDURE,
+    AmountBase, Claim, Finding, FindingDoubt, FindingEvidence, PlaceInCode, TimeKind,
+    UNNAMED_PROCEDURE,
 };
 
 /// Least part of a place shared with other findings that is reported.
@@ -286,21 +287,6 @@ fn stall_cause(evidence: &[FindingEvidence]) -> Option<String> {
     }
 }
 
-/// Returns the cause of a loss, of a shared cache line with its variable.
-pub fn cause_phrase(cause: CauseKind, line: Option<&SharedLine>) -> String {
-    let label = cause.label();
-    let Some(line) = line.filter(|_| cause == CauseKind::SharedLine) else {
-        return label.to_owned();
-    };
-    let sharing = if line.is_false {
-        " (false sharing)"
-    } else {
-        ""
-    };
-    let variable = line.variable.as_deref().unwrap_or("heap memory");
-    format!("{label}{sharing}: {variable}")
-}
-
 /// Names the causes by which threads lose time to each other, each once.
 fn causes_line(evidence: &[FindingEvidence]) -> Option<String> {
     let mut named: Vec<String> = Vec::new();
@@ -318,7 +304,7 @@ fn causes_line(evidence: &[FindingEvidence]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use profile::{AmountUnit, Certainty, FindingAmount, FindingPlace};
+    use profile::{AmountUnit, CauseKind, Certainty, FindingAmount, FindingPlace};
 
     /// Each traced function of a path names its cause. The reader gets each cause once.
     #[test]
@@ -367,25 +353,6 @@ mod tests {
         assert_eq!(rank_line(&finding).as_deref(), Some(by_saving));
         finding.claim = Claim::HoldsCost;
         assert_eq!(rank_line(&finding), None);
-    }
-
-    #[test]
-    fn a_shared_line_has_its_variable() {
-        let mut line = SharedLine {
-            variable: Some("counts".to_owned()),
-            threads: 2,
-            is_false: true,
-            samples: 9,
-            shared: 9,
-        };
-        let phrase = |line: &SharedLine| cause_phrase(CauseKind::SharedLine, Some(line));
-        assert_eq!(phrase(&line), "shared cache line (false sharing): counts");
-        (line.variable, line.is_false) = (None, false);
-        assert_eq!(phrase(&line), "shared cache line: heap memory");
-        assert_eq!(
-            cause_phrase(CauseKind::Lock, Some(&line)),
-            "lock contention"
-        );
     }
 
     #[test]

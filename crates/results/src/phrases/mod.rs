@@ -1,14 +1,17 @@
 //! The phrase book: the words of findings, for terminals, JSON and the page alike.
 //!
 //! [`claim_sentence`] states a claim, [`speedup_line`] the gain of a speedup, [`evidence_lines`]
-//! the evidence for it, and [`doubt_lines`] the doubts. Inference returns data; only this module
-//! turns it into sentences.
+//! the evidence for it, and [`doubt_lines`] the doubts; [`InterferenceWords`] are those of a whole
+//! result of interference. Inference returns data; only this module turns it into sentences.
 
 mod evidence;
+mod interference;
 mod names;
 
-pub use evidence::{
-    cause_phrase, doubt_lines, evidence_lines, hottest_line, rank_line, speedup_line,
+pub use evidence::{doubt_lines, evidence_lines, hottest_line, rank_line, speedup_line};
+pub use interference::{
+    InterferenceWords, LEAST_PART, function_cause, machine_sentences, other_functions,
+    percent_interval, verdict_sentence, whole_percent,
 };
 pub use names::{place_name, short_name};
 
@@ -34,6 +37,25 @@ pub fn percent(part: f64) -> String {
     } else {
         format!("{value:.0} %")
     }
+}
+
+/// Formats 1234567 as 1,234,567.
+pub fn group_digits(value: u64) -> String {
+    let digits = value.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// Formats `1 run`, `2 runs`.
+pub fn count_noun(count: u64, what: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{} {what}{plural}", group_digits(count))
 }
 
 /// Returns bytes with a unit.

@@ -6,23 +6,17 @@ use crate::output::{
 };
 use crate::screen::{terminal_width, wrap_paragraph};
 use profile::known_code::KnownOperation;
-use profile::{
-    Between, CauseKind, FunctionLoss, FunctionWaits, Interference, RunEnd, SoloLoss, SoloReport,
-    SoloVerdict, TracedCpuUser, TracedFunction,
+use profile::{CauseKind, FunctionLoss, FunctionWaits, Interference, RunEnd, TracedFunction};
+use results::phrases::{
+    LEAST_PART, function_cause, machine_sentences, other_functions, percent_interval,
+    verdict_sentence, whole_percent,
 };
-use results::phrases::cause_phrase;
 use std::io::Write;
 
 /// Maximum width of a line, in columns.
 const WIDTH: usize = 100;
-/// Least part of the threads' time that gets a line in the report.
-const LEAST: f64 = 0.01;
 /// Width of a function's name in a table, in columns.
 const NAME: usize = 50;
-/// Maximum number of other processes that are named.
-const NAMED: usize = 3;
-/// Least part of the other processes' CPU time of one that is named, beside the first.
-const LEAST_USER: f64 = 0.1;
 /// Maximum number of callers, and of threads, that are named for a function.
 const DETAILS: usize = 4;
 
@@ -48,8 +42,10 @@ pub fn write(
             RunEnd::Stopped => "; it had not ended".into(),
         }
     )?;
-    machine(result, out)?;
-    wrapped("", &verdict(&result.solo), out)?;
+    for sentence in machine_sentences(&result.machine, result.thread_time_ns) {
+        wrapped("", &clean_name(&sentence), out)?;
+    }
+    wrapped("", &clean_name(&verdict_sentence(&result.solo)), out)?;
     losses(result, shown, out)?;
     waits(result, shown, out)?;
     if shown.all {
@@ -59,101 +55,6 @@ pub fn write(
     }
     writeln!(out)?;
     writeln!(out, "next: {}", next(file))
-}
-
-/// Writes the time in which threads waited for a CPU. It depends on this machine at this moment.
-fn machine(result: &Interference, out: &mut impl Write) -> std::io::Result<()> {
-    let machine = &result.machine;
-    let part = |ns: f64| ns / result.thread_time_ns.max(1.0);
-    let own = machine.ready_ns - machine.taken_ns - machine.throttled_ns;
-    if part(own) >= LEAST {
-        let text = format!(
-            "run queue: {} of the threads' time, because there are more threads than CPUs",
-            percent(part(own))
-        );
-        wrapped("", &text, out)?;
-    }
-    if part(machine.taken_ns) >= LEAST {
-        let all: u64 = machine.others.iter().map(|user| user.ns).sum();
-        let user = |user: &TracedCpuUser| {
-            let share = percent(user.ns as f64 / all.max(1) as f64);
-            match user.pid {
-                // The process has no number in this PID namespace.
-                0 => format!("{} (outside of this container) {share}", user.name),
-                pid => format!("{} (process {pid}) {share}", user.name),
-            }
-        };
-        let is_named = |(rank, it): &(usize, &TracedCpuUser)| {
-            *rank == 0 || it.ns as f64 >= LEAST_USER * all as f64
-        };
-        let named = machine.others.iter().enumerate().filter(is_named);
-        let users: Vec<String> = named.take(NAMED).map(|(_, it)| user(it)).collect();
-        let text = format!(
-            "other programs had the CPUs for {} of the threads' time: {}",
-            percent(part(machine.taken_ns)),
-            users.join(", ")
-        );
-        wrapped("", &clean_name(&text), out)?;
-    }
-    if let Some(limit) = &machine.limit
-        && part(machine.throttled_ns) >= LEAST
-    {
-        let text = format!(
-            "the control group {} was at its CPU limit for {} of the threads' time",
-            limit.group,
-            percent(part(machine.throttled_ns))
-        );
-        wrapped("", &clean_name(&text), out)?;
-    }
-    Ok(())
-}
-
-/// Returns the verdict on the program as a sentence.
-fn verdict(solo: &SoloReport) -> String {
-    let threads = count_noun(solo.threads.round() as u64, "busy thread");
-    match (solo.verdict, &solo.program) {
-        (SoloVerdict::Interference, Some(program)) => format!(
-            "{threads}: each runs at {} of the speed that it has alone",
-            speed(program)
-        ),
-        (SoloVerdict::NotFound, Some(program)) => format!(
-            "{threads}: no interference found; they lose at most {} of their time to each other",
-            percent(program.loss.high.max(0.0))
-        ),
-        (SoloVerdict::Dependence, _) => format!(
-            "{threads} that depend on each other: alone, each soon waits. That is dependence, not interference"
-        ),
-        (SoloVerdict::OneThread, _) => {
-            "one thread is busy at a time: threads cannot slow each other down".to_owned()
-        }
-        _ => format!("interference was not measured: {}", why_not_measured(solo)),
-    }
-}
-
-fn why_not_measured(solo: &SoloReport) -> String {
-    match &solo.refused {
-        Some(reason) => reason.clone(),
-        None if solo.intervals + solo.given_up > 0 => format!(
-            "too few executions ended while a thread ran alone ({} intervals, {} given up); a longer run has more",
-            group_digits(solo.intervals),
-            group_digits(solo.given_up)
-        ),
-        None => "no thread ran alone".to_owned(),
-    }
-}
-
-fn speed(program: &SoloLoss) -> String {
-    let Between {
-        estimate,
-        low,
-        high,
-    } = program.loss;
-    format!(
-        "{} ({:.0} to {:.0})",
-        percent(1.0 - estimate),
-        100.0 * (1.0 - high),
-        100.0 * (1.0 - low)
-    )
 }
 
 /// Writes the functions in which the program loses time, and the locks of functions with several.
@@ -172,17 +73,17 @@ fn losses(result: &Interference, shown: &Shown, out: &mut impl Write) -> std::io
         rows += 1;
         let of_own = (loss.solo.loss.estimate / loss.share).min(1.0);
         table.add_row(vec![
-            percents(loss.solo.loss),
-            percent(of_own),
+            percent_interval(loss.solo.loss),
+            whole_percent(of_own),
             name,
             cause.to_owned(),
         ]);
     };
     if let Some(contention) = &result.contention {
         let name = shorten_middle(&clean_name(&contention.function), NAME);
-        let name = match contention.functions {
-            0 | 1 => name,
-            several => format!("{name} and {}", count_noun(several - 1, "other function")),
+        let name = match other_functions(contention) {
+            None => name,
+            Some(others) => format!("{name} {others}"),
         };
         add(&contention.loss, name, contention.cause.label());
     }
@@ -191,9 +92,7 @@ fn losses(result: &Interference, shown: &Shown, out: &mut impl Write) -> std::io
         if is_contended && result.contention.is_some() && !shown.all {
             continue;
         }
-        let cause =
-            (function.cause).map(|cause| cause_phrase(cause, function.shared_line.as_ref()));
-        let cause = clean_name(cause.as_deref().unwrap_or("not known"));
+        let cause = clean_name(&function_cause(function));
         let name = shorten_middle(&clean_name(&function.name), NAME);
         if let Some(loss) = &function.loss {
             add(loss, name.clone(), &cause);
@@ -220,7 +119,7 @@ fn waits(result: &Interference, shown: &Shown, out: &mut impl Write) -> std::io:
         let own = function.waits.iter().filter(|waits| {
             let part = waits.ns / result.thread_time_ns.max(1.0);
             let is_end = KnownOperation::Join.has_function(&function.name);
-            is_shown(waits) && !is_end && part >= LEAST || shown.all
+            is_shown(waits) && !is_end && part >= LEAST_PART || shown.all
         });
         all.extend(own.map(|waits| (function, waits)));
     }
@@ -234,7 +133,7 @@ fn waits(result: &Interference, shown: &Shown, out: &mut impl Write) -> std::io:
     let count = if shown.all { usize::MAX } else { shown.limit };
     for (function, waits) in all.iter().take(count) {
         table.add_row(vec![
-            percent(waits.ns / result.thread_time_ns.max(1.0)),
+            whole_percent(waits.ns / result.thread_time_ns.max(1.0)),
             group_digits(waits.waits),
             shorten_middle(&clean_name(&function.name), NAME),
             reason(waits),
@@ -337,16 +236,6 @@ fn next(file: &str) -> String {
         file => format!(" {}", clean_name(file)),
     };
     format!("vitalfew interference report{file} --all    every function, with threads and callers")
-}
-
-fn percent(part: f64) -> String {
-    format!("{:.0} %", 100.0 * part)
-}
-
-/// Returns a loss in percent, with its interval.
-fn percents(loss: Between) -> String {
-    let [estimate, low, high] = [loss.estimate, loss.low, loss.high].map(|part| 100.0 * part);
-    format!("{estimate:.0} % ({low:.0} to {high:.0})")
 }
 
 /// Writes a paragraph with a hanging indent.
