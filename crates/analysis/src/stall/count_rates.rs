@@ -132,6 +132,9 @@ fn place_parts(place: usize, counts: &ExecutionCounts) -> Vec<Part> {
     let windows: Vec<&CountWindow> = counts.threads.iter().flatten().collect();
     let mut parts = vec![Part::default(); PARTS.min(windows.len()).max(1)];
     let each = windows.len().div_ceil(parts.len()).max(1);
+    let is_calm = |window: &CountWindow| hit_time(window, counts) <= CALM * window.cpu_ns as f64;
+    // A program that is always disturbed has no better samples.
+    let is_ever_calm = windows.iter().any(|window| is_calm(window));
     for (index, window) in windows.iter().enumerate() {
         let part = &mut parts[index / each];
         let slowed = hit_time(window, counts);
@@ -142,7 +145,7 @@ fn place_parts(place: usize, counts: &ExecutionCounts) -> Vec<Part> {
             part.ns += (raw - slowed - samples).max(0.0);
             part.hit_ns += slowed;
         }
-        if slowed <= CALM * raw {
+        if is_calm(window) || !is_ever_calm {
             let own = window.samples.iter().filter(|one| one.into.is_some());
             part.own_ns += own.count() as f64 * window.period_ns;
             part.raw_ns += raw;
