@@ -537,9 +537,10 @@ fn observed_branches(
     let (observed, walked) = options.most_observations;
     let observed = observed * branches_per_sample(evidence);
     // Counts are surer than any number of observations.
-    let limits = match evidence.has_counted_lines() {
-        false => [observed, walked],
-        true => [observed, walked.min(observed)],
+    let limits = if evidence.has_counted_lines() {
+        [observed, walked.min(observed)]
+    } else {
+        [observed, walked]
     };
     let branch = |(block, out): (usize, Vec<usize>)| {
         let seen = |edge: &usize| {

@@ -148,9 +148,10 @@ impl CountedThread {
         if self.period_ns == DENSE_PERIOD_NS {
             self.dense_credit -= dense * spent;
         }
-        let period_ns = match self.dense_credit > 0.0 {
-            true => DENSE_PERIOD_NS,
-            false => budget.period_ns,
+        let period_ns = if self.dense_credit > 0.0 {
+            DENSE_PERIOD_NS
+        } else {
+            budget.period_ns
         };
         if period_ns != self.period_ns {
             perf::set_period(&self.clock, period_ns)?;

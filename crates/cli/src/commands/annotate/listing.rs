@@ -187,9 +187,10 @@ pub fn scale_advice(target: &Target, analysed: &AnnotatedProcedure) -> Option<St
 /// Quotes a word for a shell, if it needs quotes.
 fn quote_word(word: &str) -> String {
     let is_plain = |letter: char| letter.is_alphanumeric() || "-_./=:,+@%".contains(letter);
-    match !word.is_empty() && word.chars().all(is_plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', "'\\''")),
+    if !word.is_empty() && word.chars().all(is_plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
     }
 }
 
