@@ -148,12 +148,8 @@ impl DataSampler {
         options.registers = true;
         options.rate = Rate::Frequency(HERTZ);
         let is_over = Arc::clone(&stop);
-        // On a CPU that sampling took, the program's threads would share the others, and contend
-        // less than they do. Where it cannot sample, the cause of a loss stays unknown.
-        let record = move || {
-            sampler::yield_to_all();
-            sampler::record(&options, &is_over, &mut |_| {}).ok()
-        };
+        // Where it cannot sample, the cause of a loss stays unknown.
+        let record = move || sampler::record(&options, &is_over, &mut |_| {}).ok();
         Self {
             stop,
             recorded: std::thread::spawn(move || Some(record()?.recording)),

@@ -89,4 +89,4 @@ pub use recording::{
 };
 #[doc(hidden)]
 pub use recording::{RingRecord, replay};
-pub use unwinding::{make_tables, yield_to_all};
+pub use unwinding::make_tables;

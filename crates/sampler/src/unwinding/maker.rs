@@ -90,11 +90,10 @@ pub fn make_tables(directory: &Path, paths: &[PathBuf], longest: Duration) {
     }
 }
 
-/// Gives this thread the lowest priority: it runs where a CPU is idle, and the scheduler counts
-/// that CPU as idle.
-pub fn yield_to_all() {
+/// Gives this process the lowest priority.
+fn yield_to_all() {
     let nothing = libc::sched_param { sched_priority: 0 };
-    // SAFETY: system calls about this thread only; the kernel reads the structure.
+    // SAFETY: system calls about this process only; the kernel reads the structure.
     unsafe {
         libc::setpriority(libc::PRIO_PROCESS, 0, 19);
         libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const nothing);

@@ -22,7 +22,7 @@ mod service;
 mod store;
 mod worker;
 
-pub use maker::{make_tables, yield_to_all};
+pub use maker::make_tables;
 pub(crate) use recent::target_name;
 pub(crate) use service::{TableSettings, Unwinding};
 pub(crate) use worker::UnfinishedTables;
