@@ -615,13 +615,15 @@ fn the_action_comments_on_a_pull_request_and_fails_if_it_is_slower() {
     if !live() {
         return;
     }
-    let (passed, output, comment) = run_action("sleep 0.02", "sh -c 'sleep 0.3'");
+    let [short, long] = [20_000, 300_000]
+        .map(|rounds| format!("sh -c 'i=0; while [ $i -lt {rounds} ]; do i=$((i+1)); done'"));
+    let (passed, output, comment) = run_action(&short, &long);
     assert!(!passed, "{comment}");
     assert_eq!(output, "verdict=slower\n");
     assert!(comment.starts_with("**vitalfew check: slower than allowed**"));
     assert!(comment.contains("wall"), "{comment}");
 
-    let (passed, output, _) = run_action("sleep 0.3", "sleep 0.02");
+    let (passed, output, _) = run_action(&long, &short);
     assert!(passed);
     assert_eq!(output, "verdict=allowed\n");
 
