@@ -9,7 +9,6 @@
 mod aarch64;
 mod adjacency;
 mod architecture;
-mod counters;
 mod decode;
 mod effect;
 mod equivalence;
@@ -24,7 +23,6 @@ mod register;
 mod x86_64;
 
 pub use architecture::Architecture;
-pub use counters::{StepCounter, step_counters};
 pub use decode::InstructionDecoder;
 pub use equivalence::Equivalence;
 pub use error::Error;

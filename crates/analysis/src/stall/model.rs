@@ -70,8 +70,6 @@ struct Level {
     spread: f64,
     /// True if the level is ignored when it is far off.
     redescends: bool,
-    /// True for a count of a source line.
-    is_of_line: bool,
 }
 
 /// A block with several edges out, and their observations.
@@ -126,7 +124,7 @@ impl Model {
         for (block, class) in evidence.blocks.iter().zip(&classes.blocks) {
             instructions[*class] += block.instructions;
             // Blocks overlap in out-of-order execution, and counts are surer.
-            if !evidence.has_counted_lines() {
+            if evidence.counted.is_empty() {
                 ceilings[*class] = ceilings[*class].min(block.at_most);
             }
             weights[*class] += block.samples;
@@ -173,7 +171,7 @@ impl Model {
     /// and with the branches nearly left out. If the two disagree and neither is far more probable,
     /// their difference is part of the variance.
     pub fn fit_flow(&mut self) -> Option<Vec<f64>> {
-        if !self.levels.iter().any(|level| level.is_of_line) {
+        if !self.levels.iter().any(|level| level.kind == COUNTED) {
             self.newton_descent()?;
             return self.log_variances();
         }
@@ -208,7 +206,7 @@ impl Model {
     /// Fits through stages of belief in counts.
     fn fit_in_stages(&mut self, stages: &[(f64, bool)]) -> Option<()> {
         for (spread, redescends) in stages {
-            for level in self.levels.iter_mut().filter(|one| one.is_of_line) {
+            for level in self.levels.iter_mut().filter(|one| one.kind == COUNTED) {
                 (level.spread, level.redescends) = (*spread, *redescends);
             }
             self.newton_descent()?;
@@ -499,7 +497,6 @@ fn evidence_levels(edges: &[Ends], classes: &Equivalence, evidence: &Evidence) -
                 cost,
                 spread: SPREAD[kind],
                 redescends: false,
-                is_of_line: false,
             })
     };
     let counted = evidence.counted.iter().map(|one| Level {
@@ -507,9 +504,8 @@ fn evidence_levels(edges: &[Ends], classes: &Equivalence, evidence: &Evidence) -
         kind: COUNTED,
         observed: one.executions,
         cost: one.period,
-        spread: one.deviation.unwrap_or(SPREAD[COUNTED]),
+        spread: SPREAD[COUNTED],
         redescends: false,
-        is_of_line: one.is_of_line(),
     });
     let sums = sums.into_iter().enumerate().flat_map(of);
     sums.chain(counted).collect()
@@ -537,10 +533,9 @@ fn observed_branches(
     let (observed, walked) = options.most_observations;
     let observed = observed * branches_per_sample(evidence);
     // Counts are surer than any number of observations.
-    let limits = if evidence.has_counted_lines() {
-        [observed, walked.min(observed)]
-    } else {
-        [observed, walked]
+    let limits = match evidence.counted.as_slice() {
+        [] => [observed, walked],
+        _ => [observed, walked.min(observed)],
     };
     let branch = |(block, out): (usize, Vec<usize>)| {
         let seen = |edge: &usize| {

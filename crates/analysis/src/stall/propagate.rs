@@ -121,7 +121,6 @@ fn solve_side(side: &Side, known: &[Option<Estimate>]) -> Option<(usize, Estimat
             Estimate {
                 frequency: sum,
                 confidence,
-                deviation: None,
             },
         )),
         (Some(class), Some(block)) => {
@@ -143,7 +142,6 @@ fn solve_side(side: &Side, known: &[Option<Estimate>]) -> Option<(usize, Estimat
                 Estimate {
                     frequency,
                     confidence,
-                    deviation: None,
                 },
             ))
         }
@@ -159,7 +157,6 @@ mod tests {
         Some(Estimate {
             frequency,
             confidence: Confidence::High,
-            deviation: None,
         })
     }
 

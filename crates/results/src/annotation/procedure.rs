@@ -6,10 +6,9 @@ use super::evidence::ProcedureEvidence;
 use analysis::stall::culprits::{
     Account, Culprit, EventCounts, Evidence, Expected, Summary, expectations, find_culprits,
 };
-use analysis::stall::out_of_order::Counted;
 use analysis::stall::{
-    BlockRate, Confidence, CountPlan, CycleTrust, Ends, Estimate, Frequencies, FrequencyScale,
-    block_rates, cycle_trust, in_order, out_of_order,
+    Confidence, CycleTrust, Ends, Estimate, Frequencies, FrequencyScale, cycle_trust, in_order,
+    out_of_order,
 };
 use formats::counts::callgrind::ProcedureCounts;
 use machine::{
@@ -33,8 +32,6 @@ pub enum FrequencyBasis {
     InOrder,
     /// The samples and the counted number of instructions, out of order.
     Instructions,
-    /// The samples and executions counted in bursts, out of order.
-    Bursts,
     /// The samples, out of order: only rough ratios between blocks.
     OutOfOrder,
 }
@@ -42,13 +39,12 @@ pub enum FrequencyBasis {
 impl FrequencyBasis {
     /// Returns whether frequencies are comparable with the clock.
     fn is_absolute(self) -> bool {
-        self.frequency_scale() >= FrequencyScale::Counted
+        matches!(self, Self::Counts | Self::Lines(_) | Self::Instructions)
     }
 
     fn frequency_scale(self) -> FrequencyScale {
         match self {
             Self::Counts => FrequencyScale::Exact,
-            Self::Bursts => FrequencyScale::Counted,
             Self::Lines(_) | Self::Instructions => FrequencyScale::Measured,
             Self::InOrder => FrequencyScale::Modelled,
             Self::OutOfOrder => FrequencyScale::Absent,
@@ -86,8 +82,6 @@ pub struct AnnotatedProcedure {
     pub suspects: Vec<Vec<Culprit>>,
     /// Source of the frequencies.
     pub basis: FrequencyBasis,
-    /// Rates of the blocks whose executions were counted in bursts.
-    pub rates: Vec<BlockRate>,
     /// Numbers of stretches between branch records: those that follow no path of the graph, and
     /// all.
     pub contradictions: (u64, u64),
@@ -219,10 +213,7 @@ pub fn analyse_procedure(
     let DecodedProcedure { graph, texts, .. } = code;
     let loops = Loops::of(&graph);
     let seen = seen_branches(given, &graph);
-    let rates = measured_rates(given, &graph, &loops);
-    let measured = counts_at_rates(&rates, given, &graph, &loops, &samples);
-    let (frequencies, basis) =
-        estimate_frequencies(given, model, &graph, &samples, &seen, measured);
+    let (frequencies, basis) = estimate_frequencies(given, model, &graph, &samples, &seen);
     let own: f64 = samples.iter().sum();
     let expected = expectations(&graph, model, &samples, &frequencies);
     let best = graph.blocks.iter().map(|block| {
@@ -272,7 +263,6 @@ pub fn analyse_procedure(
         accounts: found.accounts,
         suspects: found.suspects,
         basis,
-        rates,
         contradictions: seen.contradictions,
         callees: indirect_callees(given, &graph, basis, seen.callees),
         graph,
@@ -309,7 +299,6 @@ fn estimate_frequencies(
     graph: &FlowGraph,
     samples: &[f64],
     seen: &SeenBranches,
-    measured: Vec<Counted>,
 ) -> (Frequencies, FrequencyBasis) {
     let edges: Vec<Ends> = graph
         .edges
@@ -326,7 +315,7 @@ fn estimate_frequencies(
     }
     let classes = Equivalence::of(graph);
     let lines = given.lines.zip(given.period);
-    let (mut counted, used) = lines
+    let (counted, used) = lines
         .map(|(lines, period)| lines.of(graph, &classes, period))
         .unwrap_or_default();
     if model.processor().in_order && counted.is_empty() && given.stretches.is_empty() {
@@ -352,122 +341,34 @@ fn estimate_frequencies(
             FrequencyBasis::InOrder,
         );
     }
-    let costs = best_cycles(model, graph);
-    let has_lines = !counted.is_empty();
-    let has_measured = !measured.is_empty();
-    counted.extend(measured);
-    let observed = observe(given, samples, &costs, seen, &counted);
+    let costs: Vec<f64> = graph
+        .blocks
+        .iter()
+        .map(|block| model.bounds(graph.instructions_of(block)).cycles())
+        .collect();
+    // The procedure needs enough samples of its own for an estimate of their number.
+    let (instructions, samples_of) = given.instructions;
+    let instructions = given.period.map(|period| instructions / period);
+    let observed = out_of_order::Observed {
+        samples,
+        // Branch records give better bounds, because blocks overlap.
+        costs: Some(&*costs).filter(|_| given.stretches.is_empty()),
+        edges: &seen.edges,
+        counted: &counted,
+        instructions: instructions.filter(|_| samples_of >= LEAST_INSTRUCTIONS),
+    };
     let options = out_of_order::Options::default();
     let mut found =
         out_of_order::estimate_procedure(graph, &classes, &observed, &options).frequencies;
-    let basis = match observed.instructions {
-        _ if has_lines => FrequencyBasis::Lines(used),
-        Some(_) => FrequencyBasis::Instructions,
-        None if has_measured => FrequencyBasis::Bursts,
-        None => FrequencyBasis::OutOfOrder,
+    let basis = match (counted.is_empty(), observed.instructions) {
+        (false, _) => FrequencyBasis::Lines(used),
+        (true, Some(_)) => FrequencyBasis::Instructions,
+        (true, None) => FrequencyBasis::OutOfOrder,
     };
     if !basis.is_absolute() {
         rescale_guess(graph, samples, &costs, &mut found);
     }
     (found, basis)
-}
-
-/// Returns the least cycles of each block, by the model of the processor.
-fn best_cycles(model: &ProcessorModel, graph: &FlowGraph) -> Vec<f64> {
-    let blocks = graph.blocks.iter();
-    blocks
-        .map(|block| model.bounds(graph.instructions_of(block)).cycles())
-        .collect()
-}
-
-/// Gathers what was observed of a procedure, for the estimate out of order.
-fn observe<'a>(
-    given: &ProcedureEvidence<'_>,
-    samples: &'a [f64],
-    costs: &'a [f64],
-    seen: &'a SeenBranches,
-    counted: &'a [Counted],
-) -> out_of_order::Observed<'a> {
-    // The procedure needs enough samples of its own for an estimate of their number.
-    let (instructions, samples_of) = given.instructions;
-    let instructions = given.period.map(|period| instructions / period);
-    out_of_order::Observed {
-        samples,
-        // Branch records give better bounds, because blocks overlap.
-        costs: Some(costs).filter(|_| given.stretches.is_empty()),
-        edges: &seen.edges,
-        counted,
-        instructions: instructions.filter(|_| samples_of >= LEAST_INSTRUCTIONS),
-    }
-}
-
-/// Plans which blocks of a procedure to count. Returns the offsets of the places in the image, too.
-///
-/// # Errors
-/// If its code cannot be read or decoded.
-pub(super) fn plan_procedure(
-    given: &ProcedureEvidence<'_>,
-    model: &ProcessorModel,
-) -> anyhow::Result<(CountPlan, Vec<ImageOffset>)> {
-    let architecture = model.processor().architecture;
-    let code = DecodedProcedure::read_code(given, architecture)?;
-    let (samples, _) = code.spread_samples(given, given.samples);
-    let graph = code.graph;
-    let loops = Loops::of(&graph);
-    let classes = Equivalence::of(&graph);
-    let seen = seen_branches(given, &graph);
-    let costs = best_cycles(model, &graph);
-    let observed = observe(given, &samples, &costs, &seen, &[]);
-    let options = out_of_order::Options::default();
-    let evidence = out_of_order::gather_evidence(&graph, &classes, &observed, &options);
-    let plan = CountPlan::new(architecture, &graph, &loops, &classes, &evidence, &options);
-    let offset = |block: &usize| {
-        let into = graph.blocks[*block].start.0.wrapping_sub(code.start.0);
-        ImageOffset(given.start.0.wrapping_add(into))
-    };
-    let places = plan.places.iter().map(offset).collect();
-    Ok((plan, places))
-}
-
-fn measured_rates(
-    given: &ProcedureEvidence<'_>,
-    graph: &FlowGraph,
-    loops: &Loops,
-) -> Vec<BlockRate> {
-    let measured = given.measured.iter();
-    measured
-        .flat_map(|measured| block_rates(&measured.plan, graph, loops, &measured.counts))
-        .collect()
-}
-
-/// Returns how often blocks with a rate were executed in the recording's time.
-fn counts_at_rates(
-    rates: &[BlockRate],
-    given: &ProcedureEvidence<'_>,
-    graph: &FlowGraph,
-    loops: &Loops,
-    samples: &[f64],
-) -> Vec<Counted> {
-    let Some((period, sample_ns)) = given.period.zip(given.sample_ns) else {
-        return Vec::new();
-    };
-    let counted = |rate: &BlockRate| {
-        let own = graph.blocks.iter().enumerate().filter(|(index, _)| {
-            let mut around = loops.around(loops.innermost[*index]);
-            rate.within
-                .is_none_or(|within| around.any(|one| one == within))
-        });
-        let own: f64 = own
-            .map(|(_, block)| samples[block.instructions.clone()].iter().sum::<f64>())
-            .sum();
-        Counted {
-            block: rate.block,
-            executions: rate.per_second * own * sample_ns * 1e-9,
-            period,
-            deviation: Some(rate.deviation),
-        }
-    };
-    rates.iter().map(counted).collect()
 }
 
 /// Corrects the guessed scale if a block would take less than its best case.
@@ -495,7 +396,6 @@ fn exact_frequencies(graph: &FlowGraph, counts: &ProcedureCounts<'_>, period: f6
     let estimate = |executions: f64| Estimate {
         frequency: executions / period,
         confidence: Confidence::High,
-        deviation: Some(0.0),
     };
     let mut edges: Vec<Option<f64>> = vec![None; graph.edges.len()];
     // If only one edge leaves or enters a block, it is taken as often as the block runs; the counts

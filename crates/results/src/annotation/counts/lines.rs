@@ -118,7 +118,6 @@ impl CountedLines {
                     block: *block,
                     executions: *count as f64,
                     period,
-                    deviation: None,
                 });
             }
         }
