@@ -12,7 +12,7 @@ case $part in
 build) wanted=$build ;;
 demo) wanted="cc:gcc make:make" ;;
 package) wanted="objcopy:binutils rpm:rpm setcap:libcap2-bin" ;;
-test) wanted="chromium:chromium addr2line:binutils clang:clang gcov:gcc llvm-cov:llvm llvm-profdata:llvm g++:g++ javac:default-jdk-headless ruby:ruby python3:python3 /usr/lib/python3/dist-packages/pip:python3-pip taskset:util-linux mkfs.ext4:e2fsprogs \
+test) wanted="chromium:chromium addr2line:binutils clang:clang gcov:gcc llvm-cov:llvm llvm-profdata:llvm g++:g++ javac:default-jdk-headless ruby:ruby python3:python3 /usr/lib/python3/dist-packages/pip:python3-pip /usr/share/doc/python3-venv:python3-venv taskset:util-linux mkfs.ext4:e2fsprogs \
 redis-server:redis-server musl-gcc:musl-tools /usr/include/gc.h:libgc-dev /usr/include/boost/context/fiber.hpp:libboost-context-dev \
 $libraries/libjemalloc.so.2:libjemalloc2 $libraries/libtcmalloc.so.4:libgoogle-perftools4 \
 $libraries/libtcmalloc_minimal.so.4:libtcmalloc-minimal4 $libraries/libmimalloc.so.2:libmimalloc2.0" ;;
@@ -74,6 +74,15 @@ for module in duckdb mcp; do
 		exit 1
 	}
 done
+# The S3 server of the tests, whose many modules stay apart from the system's.
+moto=$(dirname "$0")/../target/s3-server
+if [ "$part" = test ] && ! "$moto/bin/python3" -c "import moto.server" 2>/dev/null; then
+	echo "installing: moto (Python, in target/s3-server)"
+	{ python3 -m venv "$moto" && "$moto/bin/pip" install -q "moto[server]==5.2.5"; } || {
+		echo "run: python3 -m venv $moto && $moto/bin/pip install 'moto[server]==5.2.5'" >&2
+		exit 1
+	}
+fi
 if ! command -v cargo >/dev/null; then
 	echo "missing: Rust 1.90 or later; install it by rustup (https://rustup.rs) and try again" >&2
 	exit 1

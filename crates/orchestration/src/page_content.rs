@@ -134,6 +134,9 @@ pub fn gather_content(
 /// Maximum number of files that are read from a directory. The newest are taken.
 const MOST_FILES: usize = 16;
 
+/// Number of epochs that the page lists at least, if they must be fetched from a bucket.
+const MOST_EPOCHS: usize = 1000;
+
 /// Replaces each directory that is no database by its files.
 fn given_files<'a>(files: impl Iterator<Item = &'a PathBuf>) -> anyhow::Result<Vec<GivenFile>> {
     let mut given = Vec::new();
@@ -308,7 +311,7 @@ impl PageContent {
         let Ok(database) = store::Database::open(directory) else {
             return Ok(());
         };
-        let epochs = database.epochs()?;
+        let epochs = database.newest_epochs(MOST_EPOCHS)?;
         if !epochs.is_empty() {
             self.results
                 .push(serde_json::to_value(epochs_json(&epochs))?);

@@ -252,7 +252,7 @@ const MOST_EPOCHS: usize = 24;
 /// # Errors
 /// If none of them can be read.
 pub fn open_latest_epochs(database: &Database) -> anyhow::Result<Option<(Recording, Vec<Epoch>)>> {
-    let mut epochs = database.epochs()?;
+    let mut epochs = database.newest_epochs(MOST_EPOCHS)?;
     epochs.retain(|epoch| epoch.summary.is_ok());
     let kind = |epoch: &Epoch| {
         let summary = epoch.summary.as_ref().ok()?;

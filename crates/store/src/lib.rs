@@ -64,8 +64,11 @@ mod open_epoch;
 mod parts;
 mod range;
 mod rare_stacks;
+mod remote;
+mod remote_place;
 mod row_check;
 mod sniff;
+mod spool;
 mod summary;
 mod table;
 mod table_reader;
@@ -87,6 +90,10 @@ pub use merge::merge_recordings;
 pub use open_epoch::OpenEpoch;
 pub use parts::PartId;
 pub use range::TimeRange;
+pub use remote_place::{
+    create_spool, default_spool, local_place, with_addresses, written_database,
+};
+pub use spool::{SentEpochs, send_epochs};
 pub use summary::RecordingSummary;
 pub use trace::{TraceReader, TraceWriter, is_trace};
 
@@ -111,6 +118,16 @@ pub enum Opened {
 /// # Errors
 /// All of [`StoreError`] but [`StoreError::Unstorable`].
 pub fn open_path(path: &Path) -> Result<Opened, StoreError> {
+    if let Some((remote, below)) = remote::remote_of(path)? {
+        return match below.as_str() {
+            "" => Database::open(path).map(Opened::Database),
+            below => {
+                let epochs = database::epochs_at(remote.list_below(below)?);
+                let recording = read_all(&epochs, Wanted::ALL)?;
+                Ok(Opened::Recording(Box::new(recording)))
+            }
+        };
+    }
     if path.is_dir() && !path.join(manifest::NAME).exists() {
         if let [host] = &names::subdirectories(path, "host=")?[..] {
             return read_file(host).map(|recording| Opened::Recording(Box::new(recording)));
@@ -137,7 +154,11 @@ pub fn named_database() -> Option<&'static Path> {
 /// `~/.local/share/vitalfew`.
 pub fn default_database() -> PathBuf {
     let named = named_database().map(Path::to_owned);
-    named.unwrap_or_else(|| database_in(|name| env::var_os(name), env::home_dir()))
+    named.unwrap_or_else(|| {
+        let path = database_in(|name| env::var_os(name), env::home_dir());
+        // An address that is not valid is met as a directory that is missing.
+        local_place(&path).unwrap_or(path)
+    })
 }
 
 fn database_in(var: impl Fn(&str) -> Option<OsString>, home: Option<PathBuf>) -> PathBuf {
