@@ -44,12 +44,13 @@ lint: page
 VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
 PLATFORM = $(shell uname -m)-unknown-linux-gnu
 PACKAGED ?= target/$(PLATFORM)/release
+WITH_LTO = CARGO_PROFILE_RELEASE_LTO=fat CARGO_PROFILE_RELEASE_CODEGEN_UNITS=1
 target/$(PLATFORM)/release/vitalfew: setup page
 	RUSTFLAGS="-C target-feature=+crt-static -C link-arg=-Wl,-z,pack-relative-relocs" \
 	CARGO_PROFILE_RELEASE_DEBUG=line-tables-only CARGO_PROFILE_RELEASE_STRIP=none \
-	CARGO_PROFILE_RELEASE_LTO=fat CARGO_PROFILE_RELEASE_CODEGEN_UNITS=1 \
+	$(WITH_LTO) \
 		$(CARGO) build --release --locked --target $(PLATFORM) -p vitalfew
-	CARGO_PROFILE_RELEASE_LTO=fat CARGO_PROFILE_RELEASE_CODEGEN_UNITS=1 \
+	$(WITH_LTO) \
 		$(CARGO) build --release --locked -p runtime
 	cp target/release/libvitalfew_runtime.so target/$(PLATFORM)/release/
 

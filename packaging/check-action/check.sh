@@ -17,7 +17,7 @@ echo "verdict=$verdict" >>"$GITHUB_OUTPUT"
 
 comment=$(mktemp)
 trap 'rm -f "$comment"' EXIT
-# Longer than any run of backticks that a name in the text may have.
+# Tildes, because names in the text may have backticks.
 printf '**vitalfew check: %s**\n\n~~~~~~text\n%s\n~~~~~~\n\nBase: `%s`\n' "$says" "$text" "$BASE" >"$comment"
 cat "$comment" >>"$GITHUB_STEP_SUMMARY"
 if [ "${COMMENT:-true}" = true ] && [ -n "${PULL_REQUEST:-}" ]; then

@@ -365,7 +365,7 @@ mod tests {
     use super::*;
     use profile::{Between, BlockKind, SoloLoss};
 
-    fn function(name: &str, kind: CauseKind, waited: f64) -> TracedFunction {
+    fn waiting_function(name: &str, kind: CauseKind, waited: f64) -> TracedFunction {
         TracedFunction {
             name: name.to_owned(),
             image: String::new(),
@@ -398,9 +398,9 @@ mod tests {
     #[test]
     fn contention_is_named_by_what_threads_wait_for_longest() {
         let functions = [
-            function("mprotect", CauseKind::AddressSpace, 20.0),
-            function("pthread_mutex_lock", CauseKind::Lock, 0.0),
-            function("__lll_lock_wait", CauseKind::Lock, 60.0),
+            waiting_function("mprotect", CauseKind::AddressSpace, 20.0),
+            waiting_function("pthread_mutex_lock", CauseKind::Lock, 0.0),
+            waiting_function("__lll_lock_wait", CauseKind::Lock, 60.0),
         ];
         let loss = Between {
             estimate: 0.3,

@@ -20,13 +20,13 @@ const LEAST_USER: f64 = 0.1;
 pub struct InterferenceWords {
     /// The verdict on the program, as a sentence.
     verdict: String,
-    /// What kept ready threads from CPUs: a sentence each.
+    /// Sentences about what kept ready threads from CPUs.
     machine: Vec<String>,
     /// The loss to contention for locks, as a sentence; `None` if none is claimed.
     contention: Option<String>,
     /// The cause of each function's loss, in the order of the functions.
     causes: Vec<String>,
-    /// What threads wait for, by the kinds of waits that occur.
+    /// Names of the kinds of waits that occur.
     waits: BTreeMap<CauseKind, &'static str>,
 }
 
@@ -51,7 +51,7 @@ pub fn verdict_sentence(solo: &SoloReport) -> String {
     match (solo.verdict, &solo.program) {
         (SoloVerdict::Interference, Some(program)) => format!(
             "{threads}: each runs at {} of the speed that it has alone",
-            speed(program)
+            speed_beside_others(program)
         ),
         (SoloVerdict::NotFound, Some(program)) => format!(
             "{threads}: no interference found; they lose at most {} of their time to each other",
@@ -79,7 +79,7 @@ fn why_not_measured(solo: &SoloReport) -> String {
     }
 }
 
-fn speed(program: &SoloLoss) -> String {
+fn speed_beside_others(program: &SoloLoss) -> String {
     let Between {
         estimate,
         low,
