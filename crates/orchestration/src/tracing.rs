@@ -142,18 +142,24 @@ struct DataSampler {
 }
 
 impl DataSampler {
+    /// Starts to sample. Returns when everything is prepared: that takes as much CPU time as a
+    /// second of sampling.
     fn start(process: u32) -> Self {
+        let (prepared, is_prepared) = std::sync::mpsc::sync_channel(1);
         let stop = Arc::new(AtomicBool::new(false));
         let mut options = sampler::Options::new(TargetSpec::Process(process));
         options.registers = true;
         options.rate = Rate::Frequency(HERTZ);
         let is_over = Arc::clone(&stop);
         // Where it cannot sample, the cause of a loss stays unknown.
-        let record = move || sampler::record(&options, &is_over, &mut |_| {}).ok();
-        Self {
-            stop,
-            recorded: std::thread::spawn(move || Some(record()?.recording)),
-        }
+        let record = move || {
+            let mut observe = |_| _ = prepared.try_send(());
+            Some(sampler::record(&options, &is_over, &mut observe).ok()?.recording)
+        };
+        let recorded = std::thread::spawn(record);
+        // The sender is dropped on failure.
+        _ = is_prepared.recv();
+        Self { stop, recorded }
     }
 
     fn finish(self) -> Option<Recording> {

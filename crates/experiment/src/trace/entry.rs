@@ -8,7 +8,8 @@ use std::sync::atomic::AtomicBool;
 
 /// Traces a command or a running process until it ends, `stop` is set or the time is over. A
 /// process runs on afterwards. `sink` receives the threads' items as they are read, with all blocks
-/// known so far. `talk` is called several times a second.
+/// known so far. `talk` is called once while a command still waits for its start, and then several
+/// times a second.
 ///
 /// # Errors
 /// If the target cannot be traced. A command is then ended before its `main`. A process runs on.

@@ -301,6 +301,8 @@ impl<'a> TraceSession<'a> {
         sink: &mut dyn FnMut(&[TracedBlock], &TraceBatch),
         talk: &mut dyn FnMut(&TraceLive),
     ) -> Option<Exit> {
+        // What the caller prepares must not take CPU time from the program.
+        talk(&self.live_progress(target.pid(), Duration::ZERO));
         self.start = Instant::now();
         self.start_ticks = read_tsc();
         self.start_unix_ns = launch::unix_ns();
