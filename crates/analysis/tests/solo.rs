@@ -164,6 +164,55 @@ fn threads_that_wait_for_work_depend_on_each_other() {
     );
 }
 
+/// Threads take turns, and each waits in a function for its turn. Half of the time the thread that
+/// has the turn is held. The wait is a loss if the function is that of a lock.
+#[test]
+fn waits_at_a_lock_whose_holder_is_held_are_no_dependence() {
+    let result = |wait: &str| {
+        let mut trace = Trace::new("turns");
+        let (wait, work) = (trace.block(wait), trace.block("work"));
+        trace.thread("worker", 0);
+        const TURN: u64 = 700 * US;
+        let (mut now, mut turn_ends) = (MS, MS + TURN);
+        for number in 0..200u64 {
+            let start = now + number % 7 * 300 * US;
+            let alone = (start + 2 * MS, start + 3 * MS);
+            trace.items[0].push(TraceItem::Solo(SoloInterval {
+                before: (start, alone.0),
+                alone,
+                after: (alone.1 + MS, alone.1 + 3 * MS),
+                placebo: number % 4 == 3,
+                busy: 2,
+            }));
+            while now < start + 7 * MS {
+                let is_held = number % 4 != 3 && (alone.0..alone.1).contains(&now);
+                if now < turn_ends || is_held {
+                    now = trace.execute(0, work, now, 10 * US);
+                    continue;
+                }
+                let asked = now;
+                now += TURN;
+                if number % 4 != 3 && (alone.0..alone.1).contains(&now) {
+                    now = alone.1 + MS / 2;
+                }
+                turn_ends = now + TURN;
+                trace.wait(0, futex(asked, now, 0, Some(work)));
+                trace.execute(0, wait, asked, now - asked);
+            }
+        }
+        trace.end();
+        analyse(&trace).solo
+    };
+    let lock = result("std::sys::sync::mutex::futex::Mutex::lock_contended");
+    assert!(lock.stuck * 4 > lock.intervals, "{lock:?}");
+    assert_eq!(lock.verdict, SoloVerdict::Interference, "{lock:?}");
+    let Between { low, high, .. } = lock.program.expect("known").loss;
+    assert!((low - 0.02..=high + 0.02).contains(&0.5), "{low} {high}");
+    let other = result("take_turn");
+    assert_eq!(other.stuck, lock.stuck);
+    assert_ne!(other.verdict, SoloVerdict::Interference, "{other:?}");
+}
+
 #[test]
 fn a_run_that_is_read_late_has_the_same_result() {
     let program = Program {

@@ -247,7 +247,7 @@ pub(super) struct Solos {
     placebo: Intervals,
     /// For each block, whether it is a lock function. Its first argument then identifies the lock.
     locks: Vec<bool>,
-    /// Number of halts alone, by the block that the thread was in.
+    /// Number of halts alone, by the block that the thread was in, if that is no lock function.
     halts: FxHashMap<Key, f64>,
     aarch64: bool,
     /// Sampling period of a block in a thread: the executions that each recorded one represents.
@@ -429,7 +429,8 @@ impl Solos {
             .iter()
             .filter(|(execution, _)| enter(execution) < end && execution.leave > end);
         let innermost = under_way.max_by_key(|(execution, _)| enter(execution));
-        if let Some((execution, stands_for)) = innermost {
+        // At a lock it waits for the lock's holder, which never is dependence.
+        if let Some((execution, stands_for)) = innermost.filter(|(it, _)| !self.is_lock(it.block)) {
             *self.halts.entry(self.key(execution)).or_default() += stands_for;
         }
     }
