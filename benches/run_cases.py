@@ -6,6 +6,7 @@ that the rules were tuned on, `held` those that were looked at once and then lea
 `unseen` ones, in other languages, were written after all of these, looked at once and then learned from; `blind` ones
 after that, and `later` ones before experiments sped waits up and gains got lower ends; `newest` ones after the rules had
 learned from these, `further` ones after these had been learned from, and `latest` ones after the misses among all of them had been.
+`doubled` ones were written when `run` said what a twofold speedup saves. They have a third form, whose place is twice as fast by construction.
 RUN_CASES names some of them or a half, with semicolons between; RUN_RESULTS keeps what was said in a directory.
 """
 
@@ -23,8 +24,8 @@ import bench
 from bench import VITALFEW
 
 SOURCES = bench.HERE / "run_cases"
-HALVES = "tuned", "held", "fresh", "unseen", "blind", "later", "newest", "further", "latest"
-TUNED, HELD, FRESH, UNSEEN, BLIND, LATER, NEWEST, FURTHER, LATEST = HALVES
+HALVES = "tuned", "held", "fresh", "unseen", "blind", "later", "newest", "further", "latest", "doubled"
+TUNED, HELD, FRESH, UNSEEN, BLIND, LATER, NEWEST, FURTHER, LATEST, DOUBLED = HALVES
 RESULTS = pathlib.Path(os.environ.get("RUN_RESULTS", bench.TEMPORARY / "results"))
 TIMES = int(os.environ.get("RUN_TIMES", "5"))
 BUDGET = os.environ.get("RUN_FOR", "60s")
@@ -154,6 +155,26 @@ CASES = [
     case_of(LATEST, "views.js", ["loadTemplate"], {"system_calls", "disk"}),
     case_of(LATEST, "Stock.java", ["addArticle"], COMPUTING),
     case_of(LATEST, "pings.rb", ["read_answer"], {"sleeping"}),
+    case_of(DOUBLED, "intake.c", ["grow_list"], COMPUTING | {"page_faults"}),
+    case_of(DOUBLED, "flows.c", ["expire_flows"], COMPUTING),
+    case_of(DOUBLED, "accounts.c", ["find_due"], COMPUTING, ["D-cache miss", "DTLB miss"]),
+    case_of(DOUBLED, "scene.cpp", ["find_collisions"], COMPUTING),
+    case_of(DOUBLED, "invoice.cpp", ["format_by_stream"], COMPUTING),
+    case_of(DOUBLED, "films.cpp", ["encode_film"], COMPUTING, ALONE),
+    case_of(DOUBLED, "jobs.rs", ["take_jobs"], COMPUTING),
+    case_of(DOUBLED, "gateway.rs", ["check_in_thread", "starting and ending threads"], {"system_calls", "page_faults", "other_waits", "locks", "computing"}, ["spawn", "clone", "mmap", "join", "threads"]),
+    case_of(DOUBLED, "feed.go", ["publishQuotes", "takeQuotes"], COMPUTING | LOCKS | {"other_waits", "system_calls"}),
+    case_of(DOUBLED, "rollup.go", ["textKey"], COMPUTING),
+    case_of(DOUBLED, "suppliers.go", ["askSupplier"], {"sleeping", "network", "other_waits"}),
+    case_of(DOUBLED, "limits.py", ["parse_limits"], COMPUTING),
+    case_of(DOUBLED, "coins.py", ["count_ways"], COMPUTING),
+    case_of(DOUBLED, "parts.py", ["stock_of"], COMPUTING),
+    case_of(DOUBLED, "catalog.js", ["withArticles"], COMPUTING),
+    case_of(DOUBLED, "tariffs.js", ["makeFormatter"], COMPUTING),
+    case_of(DOUBLED, "bookmarks.rb", ["save_all", "to_json"], COMPUTING | {"system_calls", "disk"}),
+    case_of(DOUBLED, "badges.rb", ["compile_template"], COMPUTING),
+    case_of(DOUBLED, "Trades.java", ["rankBoxed"], COMPUTING),
+    case_of(DOUBLED, "Tiles.java", ["evictOldest", "Cache.store", "Cache.find"], LOCKS, ["Lock", "locks"]),
     Case(FURTHER, "prices", ["price_of", "touching memory"], {"swapping"}, ["memory_short"], program=[bench.TEMPORARY / "further_prices", SMALL_GROUP]),
 ]
 
@@ -184,8 +205,8 @@ def limit_memory():
     (SMALL_GROUP / limit).write_text(str(128 << 20))
 
 
-def words_of(case, repaired):
-    return [*map(str, case.command), *(["repaired"] if repaired else [])]
+def words_of(case, form=None):
+    return [*map(str, case.command), *([form] if form else [])]
 
 
 def said(case, repaired):
@@ -196,7 +217,7 @@ def said(case, repaired):
     begin = time.monotonic()
     if not result.exists():
         with open(RESULTS / f"{name}.txt", "w") as text:
-            subprocess.run([VITALFEW, "run", "-q", "--for", BUDGET, "-o", result, "--", *words_of(case, repaired)], stdout=subprocess.DEVNULL, stderr=text)
+            subprocess.run([VITALFEW, "run", "-q", "--for", BUDGET, "-o", result, "--", *words_of(case, "repaired" if repaired else None)], stdout=subprocess.DEVNULL, stderr=text)
     return json.loads(result.read_text()), time.monotonic() - begin
 
 
@@ -234,9 +255,9 @@ def seconds(command):
     return time.monotonic() - begin
 
 
-def gain_of(case):
-    """What the repair gains: the median of pairs that are run in turns, and the range of them."""
-    pairs = [(seconds(words_of(case, False)), seconds(words_of(case, True))) for _ in range(TIMES)]
+def gain_of(case, form="repaired"):
+    """What a form gains: the median of pairs that are run in turns, and the range of them."""
+    pairs = [(seconds(words_of(case)), seconds(words_of(case, form))) for _ in range(TIMES)]
     gains = sorted((slow - fast) / slow for slow, fast in pairs)
     return statistics.median(gains), gains[0], gains[-1]
 
@@ -245,6 +266,18 @@ def gain_said(finding):
     """The bounds of what a change at the place makes the run shorter by."""
     evidence = finding["evidence"] if finding else []
     return next((one["interval"] for one in evidence if one["kind"] == "virtual_speedup"), [0, 0])
+
+
+def judge_speedup(case, finding):
+    """Whether what a twofold speedup is said to save is what it saves, and the width of its interval; None if nothing is said."""
+    # What is said is the saving of a place that takes no time. Half of the place's time is half of that.
+    low, high = (end / 2 for end in gain_said(finding))
+    truth, least, most = gain_of(case, "doubled")
+    stated = high > low
+    right = stated and low <= most and high >= least
+    said = f"[{percent(low)}, {percent(high)}]" if stated else "nothing"
+    print(f"  twice as fast: said {said}, measured {percent(truth)} [{percent(least)}, {percent(most)}]{'' if right or not stated else ', WRONG'}")
+    return (right, high - low) if stated else None
 
 
 def percent(value):
@@ -263,7 +296,7 @@ def main():
             continue
         bench.title(f"What `run` says of programs of known truth, {half}")
         bench.head("program", "place", "cause", "repaired: elsewhere", "its part and what a change gains, %", "the repair gains, %", "agree", "s", "first finding")
-        sums, dominant, widths = [0, 0, 0, 0], [0, 0, 0, 0, 0], []
+        sums, dominant, widths, speedups = [0, 0, 0, 0], [0, 0, 0, 0, 0], [], []
         for case in own:
             result, took = said(case, False)
             placed, caused, first = judge(case, result)
@@ -282,9 +315,15 @@ def main():
                       f"{percent(gain)} [{percent(least)}, {percent(most)}]", mark(agree), f"{took:.0f}", first["sentence"] if first else "none")
             if again:
                 print(f"  repaired: {other['sentence']}")
+            if half == DOUBLED:
+                speedups.append(judge_speedup(case, first))
         place, cause, elsewhere, worth, all_dominant = dominant
         print(f"\nof {all_dominant} whose repair gains {percent(DOMINANT)} % or more: place {place}, cause {cause}, repaired {elsewhere}, worth {worth}")
         print(f"of {len(own)}: place {sums[0]}, cause {sums[1]}, repaired {sums[2]}, worth {sums[3]}; intervals are {percent(statistics.mean(widths))} points wide", flush=True)
+        if speedups:
+            stated = [speedup for speedup in speedups if speedup]
+            right, wide = sum(right for right, _ in stated), statistics.mean([width for _, width in stated] or [0])
+            print(f"speedup right {right} of {len(stated)}, mean width {percent(wide)} points; silent {len(speedups) - len(stated)}", flush=True)
 
 
 main()

@@ -46,7 +46,7 @@ mod virtual_speedup;
 pub use frame_role::{FrameRole, find_runtime_work};
 pub use sequences::LEAST;
 pub use thread_work::{NodeWork, ThreadWork};
-pub use timed_tree::PROCESS_START;
+pub use timed_tree::{PROCESS_START, THREAD_START};
 
 use crate::bottleneck::auto;
 use crate::bottleneck::forest::{Forest, ForestError, ProfiledRun};

@@ -154,7 +154,11 @@ impl DataSampler {
         // Where it cannot sample, the cause of a loss stays unknown.
         let record = move || {
             let mut observe = |_| _ = prepared.try_send(());
-            Some(sampler::record(&options, &is_over, &mut observe).ok()?.recording)
+            Some(
+                sampler::record(&options, &is_over, &mut observe)
+                    .ok()?
+                    .recording,
+            )
         };
         let recorded = std::thread::spawn(record);
         // The sender is dropped on failure.

@@ -5,7 +5,7 @@ use crate::time_kind::{
     SystemCallName, WaitKind, WaitSurroundings, WakingKind, running_kind, spins_for_team, wait_kind,
 };
 use analysis::judgement::{
-    CpuWaits, DearLine, EndedWait, FrameRole, NodeWork, PROCESS_START, ThreadWork,
+    CpuWaits, DearLine, EndedWait, FrameRole, NodeWork, PROCESS_START, THREAD_START, ThreadWork,
     find_runtime_work,
 };
 use profile::known_code::{CodeKind, KnownCode, RUNTIME, RuntimeWork, is_c_library};
@@ -15,7 +15,7 @@ use profile::{
     Unit, ValueType, Waker, plain_name,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub use crate::time_kind::IdleKind;
 
@@ -151,6 +151,18 @@ impl ThreadTimes {
     }
 }
 
+/// Returns the frame for what a program starts again and again, if anything.
+fn what_starts(recording: &Recording) -> Option<&'static str> {
+    let threads = recording.threads.len();
+    let processes: BTreeSet<u32> = recording.threads.iter().map(|thread| thread.pid).collect();
+    let name = if processes.len() * 2 > threads {
+        PROCESS_START
+    } else {
+        THREAD_START
+    };
+    (threads >= MANY_THREADS).then_some(name)
+}
+
 /// Returns the threads that have more than a twentieth of the largest time.
 fn large_threads(times: &FxHashMap<Option<u32>, f64>) -> FxHashSet<Option<u32>> {
     let most = times.values().copied().fold(0.0, f64::max);
@@ -202,8 +214,9 @@ struct TreeMaker<'a> {
     /// True if the program swaps.
     swaps: bool,
     own_threads: FxHashSet<u32>,
-    /// True if the program starts processes again and again.
-    starts_processes: bool,
+    /// The frame for starting and ending processes or threads, if the program does so again and
+    /// again.
+    starts: Option<&'static str>,
     methods: FxHashMap<Location, Vec<PlacedMethod<'a>>>,
     /// Names of methods with their modules.
     functions: FxHashMap<MethodId, (String, String)>,
@@ -309,7 +322,7 @@ impl<'a> TreeMaker<'a> {
             cpu_waits: CpuWaits::default(),
             late_part: 0.0,
             own_threads: recording.threads.iter().map(|thread| thread.tid).collect(),
-            starts_processes: recording.threads.len() >= MANY_THREADS,
+            starts: what_starts(recording),
             methods: FxHashMap::default(),
             functions: FxHashMap::default(),
             in_runtimes: FxHashMap::default(),
@@ -407,17 +420,17 @@ impl<'a> TreeMaker<'a> {
             }
         };
         self.count_work(sample, cost as f64);
-        let starts = self.starts_processes && self.is_process_start(&user, &in_kernel);
-        let (mut node, name) = if starts {
-            (DraftNode::ROOT, Some(PROCESS_START.to_owned()))
+        let starts = self
+            .starts
+            .filter(|_| self.is_process_start(&user, &in_kernel));
+        let (mut node, name) = if let Some(starts) = starts {
+            (DraftNode::ROOT, Some(starts.to_owned()))
         } else {
-            {
-                let thread = self.recording.names.get(sample.process);
-                let (node, work) = self.node_of_stack(&user, thread, cost)?;
-                match work {
-                    Some(work) if !work.keeps_calls => (node, None),
-                    _ => (node, kernel_frame(kind, &in_user, &in_kernel)),
-                }
+            let thread = self.recording.names.get(sample.process);
+            let (node, work) = self.node_of_stack(&user, thread, cost)?;
+            match work {
+                Some(work) if !work.keeps_calls => (node, None),
+                _ => (node, kernel_frame(kind, &in_user, &in_kernel)),
             }
         };
         if let Some(name) = name {

@@ -84,7 +84,9 @@ pub(super) fn is_of_go_library(name: &str) -> bool {
 /// Returns whether a function's name gives no hint what to change: the program itself, or code
 /// without a name.
 pub(super) fn says_little(name: &str) -> bool {
-    let is_main = name == "main" || name == "main.main" || name.ends_with("::main");
+    // Scripts and Java have the file behind the name.
+    let label = name.split(" (").next().unwrap_or(name);
+    let is_main = label == "main" || label.ends_with(".main") || label.ends_with("::main");
     is_main || is_nameless(name) || is_script_body(name)
 }
 

@@ -1,6 +1,10 @@
-//! Two sides of one cost (ours): a value costs time when it is made and when it is dropped, and
-//! memory when it is first touched and when it is given back. One change avoids both.
+//! Sides of one cost (ours): a value costs time when it is made and when it is dropped, memory when
+//! it is first touched and when it is given back, and a thread when it is started and awaited. What
+//! is written inside of a function, such as a comprehension, is a part of it. One change avoids
+//! all.
 
+use super::asker::find_starter;
+use super::libraries::says_little;
 use super::sequences::{Sequences, UnitedPlace};
 use super::timed_tree::{KERNEL, MethodName};
 use profile::known_code::qualified_name;
@@ -10,11 +14,87 @@ use std::collections::BTreeMap;
 /// System calls that ask for memory and give it back.
 const MEMORY_CALLS: [&str; 5] = ["mmap", "munmap", "mremap", "madvise", "brk"];
 
-/// Finds the sequences that are two sides of one cost; the dearest one is the place.
+/// System calls that start threads and processes, and that wait for their end.
+const STARTING_CALLS: [&str; 7] = [
+    "clone", "clone3", "fork", "vfork", "wait4", "waitid", "futex",
+];
+
+/// Finds the sequences that are sides of one cost; the dearest one is the place. A sequence is a
+/// side of one cost only.
 pub(super) fn find_pairs(sequences: &Sequences<'_>) -> Vec<UnitedPlace> {
-    let mut places = find_lifetimes(sequences);
-    places.extend(find_memory(sequences));
+    let mut places: Vec<UnitedPlace> = Vec::new();
+    let starts = find_starts(sequences).into_iter();
+    let found = starts
+        .chain(find_lifetimes(sequences))
+        .chain(find_memory(sequences))
+        .chain(find_written_inside(sequences));
+    for place in found {
+        let known = |at: &usize| places.iter().any(|known| known.inside.contains(at));
+        if !place.inside.iter().any(known) {
+            places.push(place);
+        }
+    }
     places
+}
+
+/// Starting and ending threads or processes, with the calls by which one function does so.
+fn find_starts(sequences: &Sequences<'_>) -> Option<UnitedPlace> {
+    let all = || sequences.sequences.iter().enumerate();
+    let (start, place) = all().find(|(_, sequence)| sequence.is_process_start())?;
+    let (starter, _) = find_starter(sequences)?;
+    let is_call = |(name, module): &MethodName| {
+        let call = name.strip_suffix(KERNEL_CALL);
+        module == KERNEL && call.is_some_and(|call| STARTING_CALLS.contains(&call))
+    };
+    let calls = all().filter(|(_, sequence)| {
+        let asker = sequences.tree.asking_function(&sequence.path);
+        asker == Some(&starter) && sequence.path.last().is_some_and(is_call)
+    });
+    let inside: Vec<usize> = std::iter::once(start)
+        .chain(calls.map(|(at, _)| at))
+        .collect();
+    let path = place.path.clone();
+    (inside.len() > 1).then_some(UnitedPlace { path, inside })
+}
+
+/// Functions with those that are written inside of them.
+fn find_written_inside(sequences: &Sequences<'_>) -> Vec<UnitedPlace> {
+    let mut functions: BTreeMap<(&str, &str), (bool, Vec<usize>)> = BTreeMap::new();
+    for (at, sequence) in sequences.sequences.iter().enumerate() {
+        let Some((name, module)) = sequence.path.last() else {
+            continue;
+        };
+        let around = function_around(name);
+        let function = around.unwrap_or_else(|| label_of(name));
+        if module != KERNEL && !says_little(function) {
+            let (is_around, inside) = functions.entry((function, module)).or_default();
+            *is_around |= around.is_some();
+            inside.push(at);
+        }
+    }
+    let around = functions.into_values().filter(|(is_around, _)| *is_around);
+    around
+        .filter_map(|(_, inside)| unite_with_dearest(sequences, inside))
+        .collect()
+}
+
+/// Returns a function's name without the file that scripts have behind it.
+fn label_of(name: &str) -> &str {
+    name.split(" (").next().unwrap_or(name)
+}
+
+/// Returns the named function that a nameless one is written in: `parse` for Python's
+/// `parse.<locals>.<dictcomp>`, Rust's `parse::{closure#0}` and Go's `parse.func1`.
+fn function_around(name: &str) -> Option<&str> {
+    let label = label_of(name);
+    let python = label.find(".<locals>.<");
+    let rust = label.find("::{closure");
+    let go = label.find(".func").filter(|at| {
+        let number = label[at + 5..].split('.').next();
+        number.is_some_and(|it| !it.is_empty() && it.bytes().all(|byte| byte.is_ascii_digit()))
+    });
+    let end = [python, rust, go].into_iter().flatten().min()?;
+    label.get(..end).filter(|function| !function.is_empty())
 }
 
 /// Constructors and destructors of one type.

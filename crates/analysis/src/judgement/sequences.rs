@@ -1,7 +1,7 @@
 //! The call sequences that have a program's time, each with the time that no other one has.
 
 use super::libraries::{is_nameless, is_shared_library, says_little};
-use super::timed_tree::{KERNEL, MethodName, PROCESS_START, SequenceCall, TimedTree};
+use super::timed_tree::{KERNEL, MethodName, PROCESS_START, SequenceCall, THREAD_START, TimedTree};
 use crate::bottleneck::auto::FoundSequences;
 use crate::bottleneck::forest::Forest;
 use crate::bottleneck::interface::Profile;
@@ -88,10 +88,10 @@ impl TimedSequence {
         called > 0.0 && called >= ONE_CALLER * self.time() || path.any(is_operation)
     }
 
-    /// Returns whether it stands for starting and ending processes.
+    /// Returns whether it stands for starting and ending processes or threads.
     pub(super) fn is_process_start(&self) -> bool {
-        let last = self.path.last();
-        last.is_some_and(|(name, module)| name == PROCESS_START && module == KERNEL)
+        let last = self.path.last().filter(|(_, module)| module == KERNEL);
+        last.is_some_and(|(name, _)| [PROCESS_START, THREAD_START].contains(&name.as_str()))
     }
 
     /// Returns its time, in nanoseconds.
@@ -338,12 +338,15 @@ impl<'a> Sequences<'a> {
         is_program && own < OWN_WORK * self.time_of_function(function)
     }
 
-    /// Returns the large callees of a sequence that is the whole program, each as a sequence of its
-    /// own, because they say more.
+    /// Returns the large callees of a sequence that is the whole program, or its `main`, each as a
+    /// sequence of its own, because they say more.
     fn large_callees(&self, path: &[MethodName]) -> Vec<Vec<MethodName>> {
         let calls = self.tree.calls_of(path);
         let all: f64 = calls.iter().map(|call| self.tree.time_of(*call)).sum();
-        let is_program = |_: &&MethodName| all >= PROGRAM * self.working_ns;
+        // Beside `main` a runtime may work, such as a compiler.
+        let is_program = |(name, _): &&MethodName| {
+            all >= PROGRAM * self.working_ns || says_little(name) && !is_nameless(name)
+        };
         let Some(last) = path.last().filter(is_program) else {
             return Vec::new();
         };

@@ -29,7 +29,7 @@ fn tree(stacks: &[(&str, TimeKind, i64)]) -> CallTree {
                 _ if name.starts_with("json.") => "/usr/lib/python3.11/json/__init__.py",
                 _ if name.starts_with("http.") => "/usr/lib/python3.11/http/server.py",
                 _ if name.starts_with("web.") => "/usr/lib/python3.11/site-packages/web/app.py",
-                "page fault" | PROCESS_START => "[kernel]",
+                "page fault" | PROCESS_START | THREAD_START => "[kernel]",
                 _ if RUNTIMES.iter().any(|work| name.starts_with(work)) => RUNTIME,
                 _ if name.contains(" (system call)") => "[kernel]",
                 "[function at 0x9a00]" | "[function at 0xab050]" if path.contains("libsqlite3") => {
@@ -874,6 +874,85 @@ fn two_sides_of_one_cost_are_one_finding() {
         ["main", "draw", "page fault"]
     );
     assert!((judgement.findings[0].amount.value - 0.7).abs() < 1e-9);
+}
+
+/// What is written inside of a function is a part of it; what is written inside of `main` is not.
+#[test]
+fn nameless_functions_belong_to_the_function_around_them() {
+    use TimeKind::Computing;
+    for (function, inside) in [
+        (
+            "limits.parse (limits.py:35)",
+            "limits.parse.<locals>.<dictcomp> (limits.py:39)",
+        ),
+        ("limits::parse", "limits::parse::{closure#0}"),
+        ("main.parse", "main.parse.func1"),
+    ] {
+        let read = format!("main;{function}");
+        let convert = format!("main;{function};{inside}");
+        let tree = tree(&[
+            (&read, Computing, 300),
+            (&convert, Computing, 250),
+            ("main;digest", Computing, 250),
+            ("main;main::{closure#0}", Computing, 200),
+        ]);
+        let judgement = judge_measured(&measured(&tree)).expect("a judgement");
+        let parts: Vec<f64> = judgement.findings.iter().map(|f| f.amount.value).collect();
+        assert_eq!(parts.len(), 3, "{:?}", names(&judgement));
+        assert!(
+            (parts[0] - 0.55).abs() < 1e-9,
+            "{parts:?} {:?}",
+            names(&judgement)
+        );
+        assert!(names(&judgement)[0].contains("parse"));
+    }
+}
+
+/// Starting threads is one cost with the calls that start them and wait for their end.
+#[test]
+fn threads_that_are_started_again_and_again_are_one_finding() {
+    use TimeKind::{Computing, SystemCalls};
+    let tree = tree(&[
+        (THREAD_START, SystemCalls, 300),
+        (
+            "main;check_in_thread;clone3 (system call)",
+            SystemCalls,
+            250,
+        ),
+        ("main;check_in_thread;futex (system call)", SystemCalls, 100),
+        ("main;flush;futex (system call)", SystemCalls, 100),
+        ("main;digest", Computing, 250),
+    ]);
+    let judgement = judge_measured(&measured(&tree)).expect("a judgement");
+    let first = &judgement.findings[0];
+    assert_eq!(first.place.what.name(), THREAD_START);
+    assert!((first.amount.value - 0.65).abs() < 1e-9, "{first:?}");
+    assert_eq!(judgement.findings.len(), 3, "{:?}", names(&judgement));
+}
+
+/// A runtime that works beside `main`, such as a compiler, does not make `main` a place.
+#[test]
+fn a_large_callee_says_more_than_main() {
+    use TimeKind::Computing;
+    let main = "Trades.main (Trades.java:95)";
+    let paths = [
+        "Window.rank (Trades.java:28)",
+        "Trades.simulate (Trades.java:71)",
+    ];
+    let [rank, simulate] = paths.map(|callee| format!("{main};{callee}"));
+    let tree = tree(&[
+        (&rank, Computing, 500),
+        (&simulate, Computing, 60),
+        (main, Computing, 140),
+        ("compiling", Computing, 300),
+    ]);
+    let judgement = judge_measured(&measured(&tree)).expect("a judgement");
+    assert!(
+        names(&judgement)[0].contains("rank"),
+        "{:?}",
+        names(&judgement)
+    );
+    assert!((judgement.findings[0].amount.value - 0.5).abs() < 1e-9);
 }
 
 /// Work of an interpreter for a script belongs to the script's function, by way of its standard

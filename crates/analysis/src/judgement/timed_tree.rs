@@ -14,6 +14,8 @@ pub(super) const KERNEL: &str = "[kernel]";
 
 /// The frame that stands for starting and ending processes, in a program that starts many.
 pub const PROCESS_START: &str = "starting and ending processes";
+/// The same for threads.
+pub const THREAD_START: &str = "starting and ending threads";
 
 /// A function with its module.
 pub(super) type MethodName = (String, String);

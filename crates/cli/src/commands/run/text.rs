@@ -21,6 +21,8 @@ const EVIDENCE_LINES: usize = 2;
 const MOST_LEFT: usize = 3;
 /// Least part of all time that a kind of time needs to be named in the header line.
 const NAMED_KIND: f64 = 0.01;
+/// The same for the part of the run in which no thread had work: starting and ending are idle, too.
+const NAMED_IDLE: f64 = 0.1;
 
 /// Writes the report. `verbose` shows all evidence.
 pub fn write_report(result: &RunResult, verbose: bool, out: &mut dyn Write) -> io::Result<()> {
@@ -57,6 +59,13 @@ fn header_line(result: &RunResult) -> String {
     let waits = result.time_by_kind.iter();
     let waits = waits.filter(|(kind, _)| !kind.is_running());
     parts.extend(waits.map(|(kind, ns)| (kind.phrase(), *ns)));
+    let worked: u64 = parts.iter().map(|(_, ns)| ns).sum();
+    let waited = result.times.and_then(|times| times.waiting_ns).unwrap_or(0);
+    // At least: threads may have worked at the same time.
+    let idle = result.duration_ns.saturating_sub(worked + waited);
+    if idle as f64 >= NAMED_IDLE * result.duration_ns as f64 && result.limited_rights.is_none() {
+        parts.push(("idle", idle));
+    }
     let all: u64 = parts.iter().map(|(_, ns)| ns).sum();
     parts.retain(|(_, ns)| *ns as f64 >= NAMED_KIND * all as f64 && *ns > 0);
     let several = result.threads_at_work > 1;
