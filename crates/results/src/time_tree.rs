@@ -153,14 +153,14 @@ impl ThreadTimes {
 
 /// Returns the frame for what a program starts again and again, if anything.
 fn what_starts(recording: &Recording) -> Option<&'static str> {
-    let threads = recording.threads.len();
+    let threads: BTreeSet<u32> = recording.threads.iter().map(|thread| thread.tid).collect();
     let processes: BTreeSet<u32> = recording.threads.iter().map(|thread| thread.pid).collect();
-    let name = if processes.len() * 2 > threads {
+    let name = if processes.len() * 2 > threads.len() {
         PROCESS_START
     } else {
         THREAD_START
     };
-    (threads >= MANY_THREADS).then_some(name)
+    (recording.threads.len() >= MANY_THREADS).then_some(name)
 }
 
 /// Returns the threads that have more than a twentieth of the largest time.

@@ -21,7 +21,7 @@ pub(super) fn is_language_library((name, module): &(String, String)) -> bool {
 }
 
 /// Returns whether a function is a script's: such names include the file and line.
-fn is_script_function(name: &str) -> bool {
+pub(super) fn is_script_function(name: &str) -> bool {
     let place = name
         .strip_suffix(')')
         .and_then(|name| name.rsplit_once(':'));

@@ -16,8 +16,10 @@ const MEMORY_CALLS: [&str; 5] = ["mmap", "munmap", "mremap", "madvise", "brk"];
 
 /// System calls that start threads and processes, and that wait for their end.
 const STARTING_CALLS: [&str; 7] = [
-    "clone", "clone3", "fork", "vfork", "wait4", "waitid", "futex",
+    "clone", "clone3", "fork", "vfork", "execve", "wait4", "waitid",
 ];
+/// The call that waits for the end of a thread, and for much else.
+const FUTEX: &str = "futex";
 
 /// Finds the sequences that are sides of one cost; the dearest one is the place. A sequence is a
 /// side of one cost only.
@@ -37,22 +39,23 @@ pub(super) fn find_pairs(sequences: &Sequences<'_>) -> Vec<UnitedPlace> {
     places
 }
 
-/// Starting and ending threads or processes, with the calls by which one function does so.
+/// Starting and ending threads or processes, with the calls by which that is done.
 fn find_starts(sequences: &Sequences<'_>) -> Option<UnitedPlace> {
     let all = || sequences.sequences.iter().enumerate();
     let (start, place) = all().find(|(_, sequence)| sequence.is_process_start())?;
-    let (starter, _) = find_starter(sequences)?;
-    let is_call = |(name, module): &MethodName| {
-        let call = name.strip_suffix(KERNEL_CALL);
-        module == KERNEL && call.is_some_and(|call| STARTING_CALLS.contains(&call))
-    };
+    let starter = find_starter(sequences);
     let calls = all().filter(|(_, sequence)| {
+        let last = sequence.path.last().filter(|(_, module)| module == KERNEL);
+        let call = last.and_then(|(name, _)| name.strip_suffix(KERNEL_CALL));
         let asker = sequences.tree.asking_function(&sequence.path);
-        asker == Some(&starter) && sequence.path.last().is_some_and(is_call)
+        let is_of_starter = || {
+            let starter = starter.as_ref().map(|(starter, _)| starter).zip(asker);
+            starter.is_some_and(|(starter, asker)| calls_function(sequences, starter, asker))
+        };
+        call.is_some_and(|call| STARTING_CALLS.contains(&call) || call == FUTEX && is_of_starter())
     });
-    let inside: Vec<usize> = std::iter::once(start)
-        .chain(calls.map(|(at, _)| at))
-        .collect();
+    let calls = calls.map(|(at, _)| at);
+    let inside: Vec<usize> = std::iter::once(start).chain(calls).collect();
     let path = place.path.clone();
     (inside.len() > 1).then_some(UnitedPlace { path, inside })
 }

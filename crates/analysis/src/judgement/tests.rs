@@ -908,6 +908,25 @@ fn nameless_functions_belong_to_the_function_around_them() {
     }
 }
 
+/// A database's engine works for the line of the script that asks it, in a program of scripts only.
+#[test]
+fn native_libraries_work_for_scripts() {
+    use TimeKind::Computing;
+    let judged = |asker: &str| {
+        let stock = format!("{asker};libsqlite3.so:exec;libsqlite3.so:compare");
+        let other = format!("{asker};libsqlite3.so:exec");
+        let tree = tree(&[
+            (&stock, Computing, 400),
+            (&other, Computing, 200),
+            ("app.main (app.py:9);app.write (app.py:5)", Computing, 400),
+        ]);
+        let judgement = judge_measured(&measured(&tree)).expect("a judgement");
+        names(&judgement)[0].clone()
+    };
+    let script = judged("app.main (app.py:9);app.stock_of (app.py:3)");
+    assert!(script.contains("stock_of"), "{script}");
+}
+
 /// Starting threads is one cost with the calls that start them and wait for their end.
 #[test]
 fn threads_that_are_started_again_and_again_are_one_finding() {
@@ -919,14 +938,19 @@ fn threads_that_are_started_again_and_again_are_one_finding() {
             SystemCalls,
             250,
         ),
-        ("main;check_in_thread;futex (system call)", SystemCalls, 100),
-        ("main;flush;futex (system call)", SystemCalls, 100),
+        (
+            "main;check_in_thread;join;futex (system call)",
+            SystemCalls,
+            100,
+        ),
+        ("main;flush;write (system call)", SystemCalls, 100),
         ("main;digest", Computing, 250),
     ]);
     let judgement = judge_measured(&measured(&tree)).expect("a judgement");
     let first = &judgement.findings[0];
     assert_eq!(first.place.what.name(), THREAD_START);
-    assert!((first.amount.value - 0.65).abs() < 1e-9, "{first:?}");
+    let paths: Vec<_> = judgement.findings.iter().map(path_of).collect();
+    assert!((first.amount.value - 0.65).abs() < 1e-9, "{paths:?}");
     assert_eq!(judgement.findings.len(), 3, "{:?}", names(&judgement));
 }
 

@@ -1,7 +1,8 @@
 //! A call tree of time, with an index of each function's nodes: lookups need no walk over the tree.
 
 use super::libraries::{
-    is_language_library, is_nameless, is_of_go_library, is_of_others, leads_to_work,
+    is_language_library, is_nameless, is_of_go_library, is_of_others, is_script_function,
+    leads_to_work,
 };
 use profile::known_code::is_c_library;
 use profile::{CallTree, Method, MethodId, NodeId, plain_name};
@@ -94,10 +95,29 @@ impl<'a> TimedTree<'a> {
         };
         let roles = (0..methods.len()).map(|method| known.find_role(method));
         known.roles = roles.collect();
+        known.serve_scripts();
         for method in known.find_frameworks() {
             known.roles[method] = CodeRole::Leading;
         }
         known
+    }
+
+    /// In a program of scripts, what native libraries do belongs to the scripts: a database's engine
+    /// works for the line that asks it.
+    fn serve_scripts(&mut self) {
+        let methods = self.tree.methods();
+        let mut known = self.roles.iter().zip(methods);
+        let is_own = |(role, method): (&CodeRole, &Method)| {
+            *role == CodeRole::Program && is_script_function(&method.name)
+        };
+        if !known.any(is_own) {
+            return;
+        }
+        for (role, method) in self.roles.iter_mut().zip(methods) {
+            if *role == CodeRole::OfOthers && !is_script_function(&method.name) {
+                *role = CodeRole::Library;
+            }
+        }
     }
 
     /// Returns the methods of others that mostly call the program's functions back, by number.
