@@ -42,8 +42,9 @@ const WAITING: usize = 1024;
 const EXECUTIONS: usize = 1 << 18;
 /// Least number of executions that must have ended before their mean duration is used.
 const ENOUGH: f64 = 20.0;
-/// Least number of intervals for an estimate with a confidence interval.
-const INTERVALS: usize = 8;
+/// Least number of intervals for an estimate with a confidence interval. With eleven, workers of an
+/// idle queue seemed to lose .78 [.53, 1] to each other (`benches/interference_cases.py`, *idle*).
+const INTERVALS: usize = 16;
 /// Least fraction of a window without progress at its end that counts as a halt.
 const CUT: f64 = 0.25;
 /// Least ratio of an execution's duration to the usual one, for a thread that counts as spinning.
