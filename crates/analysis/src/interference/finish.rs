@@ -5,7 +5,8 @@ use super::functions::{ends_waits_of, waits_for};
 use super::waits::{WaitSum, kind_of_wait};
 use profile::{
     BlockId, CauseKind, Contention, FunctionLoss, FunctionStack, FunctionThread, FunctionWaits,
-    Interference, LeftOutFunction, TraceHead, TracedBlock, TracedFunction, TracedThread, WaitEnder,
+    Interference, LeftOutFunction, SoloReport, SoloVerdict, TraceHead, TracedBlock, TracedFunction,
+    TracedThread, WaitEnder,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
@@ -18,6 +19,8 @@ const ENDERS: usize = 6;
 const MOST: f64 = 0.5;
 /// Least part of a function's time in waits for other threads, to count as contention.
 const SOME: f64 = 0.1;
+/// Least part of the threads' time in waits for locks that must show in a thread that runs alone.
+const WAITED: f64 = 0.05;
 
 impl Analyser {
     /// Returns the result of the analysis. `head` has the threads and the names.
@@ -70,6 +73,9 @@ impl Analyser {
                 .then_with(by_waits)
                 .then_with(|| b.total_ns.total_cmp(&a.total_ns))
         });
+        let thread_time_ns = thread_time * names.ns;
+        let mut report = solo.report;
+        doubt_by_waits(&mut report, &functions, thread_time_ns);
         Interference {
             command: head.command.clone(),
             host: head.host.clone(),
@@ -79,10 +85,10 @@ impl Analyser {
             executions: self.executions,
             lost: head.lost.max(self.lost),
             threads: head.threads.len() as u64,
-            thread_time_ns: thread_time * names.ns,
+            thread_time_ns,
             waits: head.waits,
             machine: self.machine_load(head),
-            solo: solo.report,
+            solo: report,
             contention,
             functions,
             left_out,
@@ -113,6 +119,22 @@ impl Analyser {
             ));
         }
         warnings
+    }
+}
+
+/// Takes it back that no interference was found, if threads wait for locks for more than the loss
+/// can be. Such waits have time limits, as those for Python's lock do, and count as sleeps.
+fn doubt_by_waits(report: &mut SoloReport, functions: &[TracedFunction], thread_time_ns: f64) {
+    let waits = functions.iter().flat_map(|function| &function.waits);
+    let at_locks = waits.filter(|waits| waits.kind == CauseKind::Lock);
+    let part = at_locks.map(|waits| waits.ns).sum::<f64>() / thread_time_ns.max(1.0);
+    let most = report.program.map_or(0.0, |program| program.loss.high);
+    if report.verdict == SoloVerdict::NotFound && part > most.max(WAITED) {
+        report.verdict = SoloVerdict::NotMeasured;
+        report.refused = Some(format!(
+            "threads wait for locks for {:.0} % of their time, which does not show in a thread that runs alone",
+            100.0 * part
+        ));
     }
 }
 
@@ -419,5 +441,36 @@ mod tests {
         assert_eq!(contention.function, "pthread_mutex_lock");
         assert_eq!(contention.cause, CauseKind::Lock);
         assert_eq!(contention.functions, 3);
+    }
+
+    /// Waits for Python's lock have time limits, and count as sleeps in which nothing is lost.
+    #[test]
+    fn waits_for_locks_that_do_not_show_are_not_nothing() {
+        let verdict = |kind: CauseKind, waited: f64, high: f64| {
+            let loss = Between {
+                estimate: 0.0,
+                low: -high,
+                high,
+            };
+            let mut report = SoloReport {
+                verdict: SoloVerdict::NotFound,
+                program: Some(SoloLoss {
+                    loss,
+                    placebo: None,
+                    is_claimed: false,
+                }),
+                ..SoloReport::default()
+            };
+            let functions = [waiting_function("take_gil", kind, waited)];
+            doubt_by_waits(&mut report, &functions, 100.0);
+            report.verdict
+        };
+        assert_eq!(
+            verdict(CauseKind::Lock, 24.0, 0.08),
+            SoloVerdict::NotMeasured
+        );
+        assert_eq!(verdict(CauseKind::Lock, 24.0, 0.3), SoloVerdict::NotFound);
+        assert_eq!(verdict(CauseKind::Lock, 4.0, 0.01), SoloVerdict::NotFound);
+        assert_eq!(verdict(CauseKind::Pool, 24.0, 0.08), SoloVerdict::NotFound);
     }
 }
