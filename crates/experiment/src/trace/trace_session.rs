@@ -469,6 +469,10 @@ impl<'a> TraceSession<'a> {
         let end = self.end_ticks;
         self.drain.settle_counts(end, &mut self.planner.blocks);
         self.warn();
+        // The first thread waits for the start, which is no time of the run.
+        for thread in &mut self.drain.threads {
+            thread.start = thread.start.max(self.start_ticks);
+        }
         TraceHead {
             command: command_text(&self.options.command),
             host: sampler::read_host(),
