@@ -9,7 +9,7 @@ use profile::{
     TraceHead, TracedBlock, UNNAMED_PROCEDURE,
 };
 use results::phrases::format_bytes;
-use sampler::{Launched, Rate, TargetSpec};
+use sampler::{Launched, Progress, Rate, TargetSpec};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -153,7 +153,11 @@ impl DataSampler {
         let is_over = Arc::clone(&stop);
         // Where it cannot sample, the cause of a loss stays unknown.
         let record = move || {
-            let mut observe = |_| _ = prepared.try_send(());
+            let mut observe = |progress| {
+                if let Progress::Samples(_) = progress {
+                    _ = prepared.try_send(());
+                }
+            };
             Some(
                 sampler::record(&options, &is_over, &mut observe)
                     .ok()?
