@@ -127,6 +127,19 @@ fn halts_are_cut_off_and_many_of_them_are_dependence() {
     assert_eq!(few.verdict, SoloVerdict::Interference);
 }
 
+/// Begins an interval of the first thread, every fourth of which is a placebo. Returns the time alone.
+fn begin_interval(trace: &mut Trace, number: u64, start: u64) -> (u64, u64) {
+    let alone = (start + 2 * MS, start + 3 * MS);
+    trace.items[0].push(TraceItem::Solo(SoloInterval {
+        before: (start, alone.0),
+        alone,
+        after: (alone.1 + MS, alone.1 + 3 * MS),
+        placebo: number % 4 == 3,
+        busy: 2,
+    }));
+    alone
+}
+
 /// Threads hand work to each other: alone, one does what it has and halts in its wait for more.
 #[test]
 fn threads_that_wait_for_work_depend_on_each_other() {
@@ -136,14 +149,7 @@ fn threads_that_wait_for_work_depend_on_each_other() {
     let mut now = MS;
     for number in 0..200u64 {
         let start = now;
-        let alone = (start + 2 * MS, start + 3 * MS);
-        trace.items[0].push(TraceItem::Solo(SoloInterval {
-            before: (start, alone.0),
-            alone,
-            after: (alone.1 + MS, alone.1 + 3 * MS),
-            placebo: number % 4 == 3,
-            busy: 2,
-        }));
+        let alone = begin_interval(&mut trace, number, start);
         while now < start + 7 * MS {
             // Of each 100 us it works for 40; in the time alone nobody ends its wait.
             now = trace.execute(0, work, now, 40 * US);
@@ -176,14 +182,7 @@ fn waits_at_a_lock_whose_holder_is_held_are_no_dependence() {
         let (mut now, mut turn_ends) = (MS, MS + TURN);
         for number in 0..200u64 {
             let start = now + number % 7 * 300 * US;
-            let alone = (start + 2 * MS, start + 3 * MS);
-            trace.items[0].push(TraceItem::Solo(SoloInterval {
-                before: (start, alone.0),
-                alone,
-                after: (alone.1 + MS, alone.1 + 3 * MS),
-                placebo: number % 4 == 3,
-                busy: 2,
-            }));
+            let alone = begin_interval(&mut trace, number, start);
             while now < start + 7 * MS {
                 let is_held = number % 4 != 3 && (alone.0..alone.1).contains(&now);
                 if now < turn_ends || is_held {

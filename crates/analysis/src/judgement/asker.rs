@@ -36,8 +36,8 @@ pub(super) fn find_asker(sequences: &Sequences<'_>, number: usize) -> Option<(Me
     (!known.path.contains(&asker)).then_some((asker, part))
 }
 
-/// System calls that start processes.
-const STARTS: [&str; 4] = ["clone", "clone3", "fork", "vfork"];
+/// System calls that start processes and threads.
+pub(super) const STARTS: [&str; 4] = ["clone", "clone3", "fork", "vfork"];
 
 /// Returns the outermost function that starts most of the program's processes, with its part, by
 /// the kernel's time for starting them. `None` if there is none, or if it has most of the program.

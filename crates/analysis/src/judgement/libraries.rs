@@ -84,10 +84,14 @@ pub(super) fn is_of_go_library(name: &str) -> bool {
 /// Returns whether a function's name gives no hint what to change: the program itself, or code
 /// without a name.
 pub(super) fn says_little(name: &str) -> bool {
-    // Scripts and Java have the file behind the name.
-    let label = name.split(" (").next().unwrap_or(name);
+    let label = label_of(name);
     let is_main = label == "main" || label.ends_with(".main") || label.ends_with("::main");
     is_main || is_nameless(name) || is_script_body(name)
+}
+
+/// Returns a function's name without the file that scripts and Java have behind it.
+pub(super) fn label_of(name: &str) -> &str {
+    name.split(" (").next().unwrap_or(name)
 }
 
 /// Returns whether code has no name, as in a file without symbols.
@@ -104,7 +108,7 @@ pub(super) fn leads_to_work(function: &(String, String)) -> bool {
 /// Returns whether a function stands for the top-level statements of a script, which Python, Ruby
 /// and PHP name.
 pub(super) fn is_script_body(name: &str) -> bool {
-    let label = name.split(" (").next().unwrap_or(name);
+    let label = label_of(name);
     ["<module>", "<main>", "{main}"].contains(&label)
         || label.ends_with(".<module>")
         || name.starts_with("<top (required)>")

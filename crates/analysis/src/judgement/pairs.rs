@@ -3,8 +3,8 @@
 //! is written inside of a function, such as a comprehension, is a part of it. One change avoids
 //! all.
 
-use super::asker::find_starter;
-use super::libraries::says_little;
+use super::asker::{STARTS, find_starter};
+use super::libraries::{label_of, says_little};
 use super::sequences::{Sequences, UnitedPlace};
 use super::timed_tree::{KERNEL, MethodName};
 use profile::known_code::qualified_name;
@@ -14,10 +14,8 @@ use std::collections::BTreeMap;
 /// System calls that ask for memory and give it back.
 const MEMORY_CALLS: [&str; 5] = ["mmap", "munmap", "mremap", "madvise", "brk"];
 
-/// System calls that start threads and processes, and that wait for their end.
-const STARTING_CALLS: [&str; 7] = [
-    "clone", "clone3", "fork", "vfork", "execve", "wait4", "waitid",
-];
+/// System calls that replace the program of a process, and that wait for the end of one.
+const PROCESS_CALLS: [&str; 3] = ["execve", "wait4", "waitid"];
 /// The call that waits for the end of a thread, and for much else.
 const FUTEX: &str = "futex";
 
@@ -52,7 +50,11 @@ fn find_starts(sequences: &Sequences<'_>) -> Option<UnitedPlace> {
             let starter = starter.as_ref().map(|(starter, _)| starter).zip(asker);
             starter.is_some_and(|(starter, asker)| calls_function(sequences, starter, asker))
         };
-        call.is_some_and(|call| STARTING_CALLS.contains(&call) || call == FUTEX && is_of_starter())
+        call.is_some_and(|call| {
+            STARTS.contains(&call)
+                || PROCESS_CALLS.contains(&call)
+                || call == FUTEX && is_of_starter()
+        })
     });
     let calls = calls.map(|(at, _)| at);
     let inside: Vec<usize> = std::iter::once(start).chain(calls).collect();
@@ -79,11 +81,6 @@ fn find_written_inside(sequences: &Sequences<'_>) -> Vec<UnitedPlace> {
     around
         .filter_map(|(_, inside)| unite_with_dearest(sequences, inside))
         .collect()
-}
-
-/// Returns a function's name without the file that scripts have behind it.
-fn label_of(name: &str) -> &str {
-    name.split(" (").next().unwrap_or(name)
 }
 
 /// Returns the named function that a nameless one is written in: `parse` for Python's

@@ -876,7 +876,7 @@ fn two_sides_of_one_cost_are_one_finding() {
     assert!((judgement.findings[0].amount.value - 0.7).abs() < 1e-9);
 }
 
-/// What is written inside of a function is a part of it; what is written inside of `main` is not.
+/// A function has the time of what is written inside of it; `main` has not.
 #[test]
 fn nameless_functions_belong_to_the_function_around_them() {
     use TimeKind::Computing;
