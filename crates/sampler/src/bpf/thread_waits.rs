@@ -2,10 +2,9 @@
 
 use crate::Error;
 use crate::bpf::programs::{self, Events};
-use crate::processes::cpus::usable_cpus;
+use crate::processes::cpus::{UsableCpus, usable_cpus};
 use libbpf_rs::{Link, MapCore, MapFlags, Object};
-use std::cell::{Cell, RefCell};
-use std::collections::BTreeSet;
+use std::cell::RefCell;
 
 /// The compiled programs.
 const CODE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/waits.bpf.o"));
@@ -15,10 +14,8 @@ const NONE: u32 = u32::MAX;
 const WATCHING: &str = "watching the scheduler";
 /// Bytes of a record.
 const RECORD: usize = 64;
-
-/// Flags of a CPU, as in `waits.bpf.c`.
-const USABLE: u32 = 1;
-const USABLE_FIRST: u32 = 2;
+/// The program that runs when this process calls it, not when the kernel does.
+const CHANGE_USABLE: &str = "change_usable";
 
 /// A period in which a thread was off its CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,11 +75,9 @@ pub struct Waits {
     _links: Vec<Link>,
     waits: Events<ThreadWait>,
     programs: Events<String>,
-    /// The CPUs that watched threads may use, as far as known; at first, those that this thread may
-    /// use.
-    usable: RefCell<BTreeSet<u32>>,
-    /// Number of threads whose CPUs were looked up.
-    asked: Cell<u64>,
+    /// The CPUs that watched threads may use, as far as known; until there is a thread, those that
+    /// this process may use.
+    usable: RefCell<UsableCpus>,
 }
 
 impl Waits {
@@ -91,17 +86,16 @@ impl Waits {
     /// # Errors
     /// [`Error::Bpf`] where the kernel refuses that.
     pub fn watch(layout: FrameLayout) -> Result<Self, Error> {
-        let own = usable_cpus(std::process::id()).unwrap_or_default();
-        let usable: BTreeSet<u32> = own.into_iter().collect();
-        let first = usable.len() as u32;
-        let values = [layout.size, layout.block, layout.base, first];
+        let first = usable_cpus(std::process::id()).unwrap_or_default();
+        let values = [layout.size, layout.block, layout.base];
         let constants: Vec<u8> = values.iter().flat_map(|v| v.to_ne_bytes()).collect();
         let object = programs::load_programs(CODE, &constants, WATCHING)?;
-        for cpu in &usable {
-            set_usable(&object, *cpu, USABLE | USABLE_FIRST);
+        for cpu in &first {
+            set_usable(&object, *cpu, true);
         }
         let links = object
             .progs_mut()
+            .filter(|program| program.name() != CHANGE_USABLE)
             .map(|program| program.attach())
             .collect::<Result<Vec<_>, _>>()
             .map_err(Error::bpf(WATCHING))?;
@@ -116,8 +110,7 @@ impl Waits {
             _links: links,
             waits,
             programs,
-            usable: RefCell::new(usable),
-            asked: Cell::new(0),
+            usable: RefCell::new(UsableCpus::new(&first)),
         })
     }
 
@@ -140,31 +133,24 @@ impl Waits {
         Some(u64::from_ne_bytes(value.try_into().ok()?))
     }
 
-    /// Adds the CPUs that a thread may use: there it competes with other processes.
-    fn add_usable_cpus(&self, tid: u32) {
+    /// Looks up the CPUs that a thread may use: there it competes with other processes.
+    fn look_up_cpus(&self, tid: u32) {
         let Some(cpus) = usable_cpus(tid) else {
             return; // It has ended.
         };
-        let mut usable = self.usable.borrow_mut();
-        let asked = self.asked.replace(self.asked.get() + 1);
-        if asked == 0 {
-            // The program may have been bound to fewer CPUs than were known at first.
-            for cpu in usable.iter().filter(|cpu| !cpus.contains(cpu)) {
-                set_usable(&self.object, *cpu, USABLE_FIRST);
-            }
-            usable.retain(|cpu| cpus.contains(cpu));
-        }
-        for cpu in cpus {
-            if usable.insert(cpu) {
-                // A thread that runs there already counts from its next switch on.
-                set_usable(&self.object, cpu, USABLE);
-            }
+        self.mark(self.usable.borrow_mut().set(tid, cpus));
+    }
+
+    /// Marks the CPUs that have become usable, and those that are no longer.
+    fn mark(&self, changes: Vec<(u32, bool)>) {
+        for (cpu, is_usable) in changes {
+            set_usable(&self.object, cpu, is_usable);
         }
     }
 
     /// Records where a thread keeps its frames.
     pub fn add_thread(&self, tid: u32, address: u64) {
-        self.add_usable_cpus(tid);
+        self.look_up_cpus(tid);
         if let Some(map) = self.map("threads") {
             let _ = map.update(&tid.to_ne_bytes(), &address.to_ne_bytes(), MapFlags::ANY);
         }
@@ -172,6 +158,7 @@ impl Waits {
 
     /// Forgets a thread.
     pub fn remove_thread(&self, tid: u32) {
+        self.mark(self.usable.borrow_mut().remove(tid));
         if let Some(map) = self.map("threads") {
             let _ = map.delete(&tid.to_ne_bytes());
         }
@@ -183,6 +170,9 @@ impl Waits {
     /// # Errors
     /// [`Error::Bpf`].
     pub fn read(&self) -> Result<Vec<ThreadWait>, Error> {
+        // Threads bind themselves to CPUs at any time. One is asked again each time.
+        let next = self.usable.borrow_mut().next_thread();
+        next.into_iter().for_each(|tid| self.look_up_cpus(tid));
         self.waits.read()
     }
 
@@ -223,11 +213,16 @@ impl Waits {
     }
 }
 
-fn set_usable(object: &Object, cpu: u32, flags: u32) {
-    if let Some(map) = object.maps().find(|map| map.name() == "usable") {
-        // CPUs beyond its end do not exist.
-        let _ = map.update(&cpu.to_ne_bytes(), &flags.to_ne_bytes(), MapFlags::ANY);
-    }
+/// Tells the programs whether watched threads may use a CPU.
+fn set_usable(object: &Object, cpu: u32, is_usable: bool) {
+    let mut changed = [cpu.to_ne_bytes(), u32::from(is_usable).to_ne_bytes()].concat();
+    let input = libbpf_rs::ProgramInput {
+        context_in: Some(&mut changed),
+        ..Default::default()
+    };
+    let program = object.progs_mut().find(|p| p.name() == CHANGE_USABLE);
+    // Where the kernel refuses that, waits count as the program's own.
+    let _ = program.map(|program| program.test_run(input));
 }
 
 fn parse(bytes: &[u8]) -> Option<ThreadWait> {

@@ -19,7 +19,6 @@
 const volatile u32 frame_size = 0; /* of runtime_abi::trace::Frame */
 const volatile u32 block_offset = 0; /* of its block */
 const volatile u32 base_offset = 0; /* of the first frame's address in runtime_abi::trace::Local */
-const volatile u32 first_cpus = 0; /* CPUs with USABLE_FIRST */
 
 /* ---- shared with user space; mirrored in thread_waits.rs ---- */
 struct wait {
@@ -34,6 +33,10 @@ struct wait {
 	u32 reserved;
 	u64 taken_ns; /* part of queued_ns: other processes used CPUs that it might have had */
 	u64 held_ns; /* part of the time before: the same for the waker */
+};
+struct changed_cpu {
+	u32 number;
+	u32 usable; /* 0 or 1 */
 };
 /* A time that a thread was ready without a CPU. */
 struct queued {
@@ -108,16 +111,21 @@ struct taker {
 	u32 is_own; /* 1: a watched process, or a descendant of one */
 	char comm[16];
 };
-/* CPUs that watched threads may run on, by number: USABLE; USABLE_FIRST if that held at the
- * start of watching. */
-#define USABLE 1
-#define USABLE_FIRST 2
+/* What a CPU does, on a cache line of its own. */
+#define USABLE 1 /* watched threads may run on it */
+#define NOT_FOREIGN 2 /* it is idle, or runs a watched process. A thread that ran when watching
+		       * began is not watched. */
+struct cpu {
+	u64 since_ns; /* when the running thread got the CPU */
+	u32 state;
+	u32 reserved[13];
+};
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, MOST_CPUS);
 	__type(key, u32);
-	__type(value, u32);
-} usable SEC(".maps");
+	__type(value, struct cpu);
+} cpus SEC(".maps");
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 4096);
@@ -149,31 +157,17 @@ static __always_inline bool is_started(u32 tgid)
 
 /* Number of watched threads that are ready without a CPU, and the time since which that is so. */
 static u64 ready_threads, ready_since;
-/* Number of usable CPUs that run other processes, less first_cpus. A thread that ran on a CPU
- * when watching began is not watched, however long it runs on. */
-static s64 foreign_change;
+/* Number of usable CPUs that run other processes. */
+static u64 foreign_cpus;
 /* Time for which a permanently ready thread would have been without a CPU because of other
  * processes, and the end of the time counted. */
 static u64 taken_ns, taken_until;
-struct slice {
-	u64 since_ns; /* when the running thread got the CPU */
-	u32 state; /* how it counts; NOT_YET: by USABLE_FIRST */
-	u32 reserved;
-};
-enum { NOT_YET, FOREIGN, NOT_FOREIGN };
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct slice);
-} slices SEC(".maps");
-
 /* Without other processes, the CPUs that these use would run the same number of ready threads.
  * The rest waits for the program's own threads. Which threads would run is unknown, so each is
  * charged the same share. Called before either number changes. */
 static __always_inline void count_taken(u64 now)
 {
-	u64 until = taken_until, ready = ready_threads, foreign = first_cpus + foreign_change;
+	u64 until = taken_until, ready = ready_threads, foreign = foreign_cpus;
 
 	/* Each moment is counted by one CPU. */
 	if (now <= until || !__sync_bool_compare_and_swap(&taken_until, until, now) || !ready || !foreign)
@@ -244,27 +238,43 @@ static __always_inline u64 held_since(u32 tid, u64 since)
 	return sum;
 }
 
+/* Changes one bit of the state of a CPU. Each change is counted once, whatever others change
+ * meanwhile: it is known from which state it led to which. */
+static __always_inline void change_state(struct cpu *cpu, u32 bit, u64 now)
+{
+	count_taken(now);
+	u32 before = __sync_fetch_and_xor(&cpu->state, bit), after = before ^ bit;
+
+	__sync_fetch_and_add(&foreign_cpus, (s64)(after == USABLE) - (before == USABLE));
+}
+
 /* Another thread has this CPU from now on. */
 static __always_inline void change_slice(struct task_struct *prev, struct task_struct *next, u64 now)
 {
-	u32 zero = 0, cpu = bpf_get_smp_processor_id();
-	struct slice *slice = bpf_map_lookup_elem(&slices, &zero);
-	u32 *known = bpf_map_lookup_elem(&usable, &cpu), is_usable = known ? *known : 0;
-	bool was_foreign, is_foreign;
+	u32 number = bpf_get_smp_processor_id();
+	struct cpu *cpu = bpf_map_lookup_elem(&cpus, &number);
 
-	if (!slice)
+	if (!cpu)
 		return;
-	if (is_usable & USABLE)
-		charge(prev, slice->since_ns, now);
-	slice->since_ns = now;
-	was_foreign = slice->state == NOT_YET ? is_usable & USABLE_FIRST : slice->state == FOREIGN;
-	is_foreign = (is_usable & USABLE) && next->pid && !is_started(tgid_of(next));
-	slice->state = is_foreign ? FOREIGN : NOT_FOREIGN;
-	if (is_foreign == was_foreign)
-		return;
-	if (ready_threads)
-		count_taken(now);
-	__sync_fetch_and_add(&foreign_change, is_foreign ? 1 : -1);
+	if (cpu->state & USABLE)
+		charge(prev, cpu->since_ns, now);
+	cpu->since_ns = now;
+	bool was_foreign = !(cpu->state & NOT_FOREIGN);
+	bool is_foreign = next->pid && !is_started(tgid_of(next));
+	if (is_foreign != was_foreign)
+		change_state(cpu, NOT_FOREIGN, now);
+}
+
+/* Called by user space: watched threads may run on a CPU from now on, or no longer. */
+SEC("syscall")
+int change_usable(struct changed_cpu *changed)
+{
+	u32 number = changed->number;
+	struct cpu *cpu = bpf_map_lookup_elem(&cpus, &number);
+
+	if (cpu && !(cpu->state & USABLE) == changed->usable)
+		change_state(cpu, USABLE, bpf_ktime_get_ns());
+	return 0;
 }
 
 /* Whether a thread got its CPU so soon that it did not wait for others: an idle CPU had to wake
