@@ -10,26 +10,7 @@ use whole_file::WholeFile;
 
 pub use crate::printable::{clean_name, is_deceptive};
 pub use crate::table::{Align, Table, shorten_middle};
-pub use results::phrases::{count_noun, format_bytes, group_digits};
-
-/// Formats nanoseconds as a time with three digits: 1.50 s, 12.3 ms.
-pub fn format_ns(ns: f64) -> String {
-    if ns == 0.0 {
-        return "0 s".to_owned();
-    }
-    let (value, unit) = match ns {
-        ns if ns >= 1e9 => (ns / 1e9, "s"),
-        ns if ns >= 1e6 => (ns / 1e6, "ms"),
-        ns if ns >= 1e3 => (ns / 1e3, "µs"),
-        ns => (ns, "ns"),
-    };
-    let digits = match value {
-        v if v >= 100.0 => 0,
-        v if v >= 10.0 => 1,
-        _ => 2,
-    };
-    format!("{value:.digits$} {unit}")
-}
+pub use results::phrases::{count_noun, format_bytes, format_ns, group_digits};
 
 /// Writes a result, through a buffer.
 pub fn write_all(

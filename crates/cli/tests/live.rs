@@ -419,8 +419,12 @@ fn the_readme_shows_what_its_commands_print() {
     let lab = Lab::new();
     let commands = readme_commands();
     assert!(commands.len() >= 4, "{commands:?}");
-    std::fs::create_dir(lab.path("causal")).expect("a directory");
+    for directory in ["causal", "interference"] {
+        std::fs::create_dir(lab.path(directory)).expect("a directory");
+    }
     std::fs::rename(lab.program("causal/lock_bound"), lab.path("inserts")).expect("renamed");
+    // SQLite's locks are held for a moment, as these.
+    std::fs::rename(lab.program("interference/alone"), lab.path("locks")).expect("renamed");
     let mut compared = 0;
     for (command, shown) in commands {
         // The README's programs need SQLite and time; a smaller one stands in for them.
@@ -430,13 +434,16 @@ fn the_readme_shows_what_its_commands_print() {
             "import.c -- ./import 5000",
             "lock_bound.c -- ./inserts none 0 3",
         );
-        let command = command.replace("run -- ./inserts 2 3", "run -- ./inserts none 0 3");
+        let command = command.replace(
+            "run -- ./inserts 2 3",
+            "run -- ./locks slept 3 2; [ $? = 7 ]",
+        );
         let command = command.replace("./inserts 2 5", "./inserts none 0 1");
         // A short program would be run again and again.
         let command = command.replace("causal run ", "causal run --runs 1 ");
         let output = Command::new("sh")
             .arg("-c")
-            .arg(format!("{VITALFEW} {command} 2>&1"))
+            .arg(format!("{{ {VITALFEW} {command}; }} 2>&1"))
             .current_dir(lab.path(""))
             .env("VITALFEW_DB", lab.path("db"))
             .output()

@@ -14,12 +14,13 @@ export interface Effect {
   readonly point: string;
   readonly measure: string;
   readonly verdict: string;
+  /** The verdict in words; an earlier vitalfew left them out. */
+  readonly words?: string;
   readonly slope: number;
   readonly slope_low: number;
   readonly slope_high: number;
   readonly experiments: number;
   readonly visits: number;
-  readonly up_to: Estimate | null;
   readonly curve: readonly Estimate[];
   readonly points: readonly {
     readonly speedup: number;

@@ -20,6 +20,8 @@ export interface ClaimGroup {
   readonly claims: readonly Claim[];
   /** The part that no claim has; null where claims are no parts of a whole. */
   readonly rest: number | null;
+  /** How long the run took, and the time of its threads by kind. */
+  readonly header: string;
   /** What the machine did to the run, if that was much. */
   readonly machine: string;
   /** An amount as text. */
@@ -96,6 +98,7 @@ export function groupedClaims(results: readonly Result[], profiles: readonly Nam
       view,
       viewName,
       rest: areParts ? Math.max(0, 1 - covered) : null,
+      header: String(result["header"] ?? ""),
       machine: (result["machine"] as Claim | undefined)?.sentence ?? "",
       show: kind === "changed" ? times : percent,
       key,

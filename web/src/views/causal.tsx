@@ -4,7 +4,7 @@ import { type CausalProgram, causalPrograms, chosenResult, lineNamed } from "../
 import { commandOf } from "../model/claims";
 import { profilesOf } from "../model/subject";
 import type { Result } from "../model/data";
-import { grouped, percent, shortened } from "../model/format";
+import { grouped, percent, printable, shortened } from "../model/format";
 import { Command } from "../parts/command";
 import { Empty } from "../parts/empty";
 import { OnlyOf, isShown } from "../parts/only-of";
@@ -20,15 +20,6 @@ interface Fragment {
   readonly share: number;
   readonly effects: readonly Effect[];
 }
-
-/** In the words of `causal report`. */
-const VERDICTS: Readonly<Record<string, string>> = {
-  worth_it: "worth it",
-  worth_it_up_to: "worth it up to a point",
-  contention: "contention: optimising this hurts",
-  no_effect: "no effect",
-  unclear: "unclear",
-};
 
 export function Causal() {
   const results = page.value!.results.filter((one) => one.schema === "vitalfew.causal/1");
@@ -118,9 +109,7 @@ function Curves({ result }: { readonly result: Result }) {
           <section key={at} class="card">
             <h2>{shortened(fragment.name, 60)}</h2>
             <p>
-              <strong>{VERDICTS[effect.verdict] ?? effect.verdict}</strong>
-              {effect.up_to &&
-                `: ${percent(effect.up_to.program)} [${percent(effect.up_to.low)}, ${percent(effect.up_to.high)}]`}
+              <strong>{printable(effect.words ?? effect.verdict)}</strong>
             </p>
             {line && <SourceLine profile={line.profile} row={line.row} text={line} />}
             <Curve effect={effect} least={least} most={most} name={fragment.name} />

@@ -76,6 +76,7 @@ function Group({ group }: { readonly group: ClaimGroup }) {
         {group.axis}
         {group.about && ` · ${shortened(group.about, 80)}`}
       </p>
+      {group.header && <p class="quiet">{printable(group.header)}</p>}
       {group.machine && <p class="doubt">{printable(group.machine)}</p>}
       <ol class="claims">
         {shown.map((claim, at) => (

@@ -62,13 +62,14 @@ describe("a saved result of `run`", () => {
         schema: "vitalfew.run/2",
         target: { command: ["./app", "input"] },
         together: 0.75,
+        header: "2 s wall: 1.5 s on CPU, 0.5 s idle, 1 thread",
         machine: claim("other programs had the CPU", 0.4),
         claims: { list: [claim("takes_time", 0.6)] },
       },
     ]);
-    expect(groups.map((group) => [group.question, group.about, group.rest, group.machine])).toEqual([
-      ["What is worth changing", "./app input", 0.25, "other programs had the CPU"],
-      ["What making it faster is worth", "", null, ""],
+    expect(groups.map((group) => [group.question, group.about, group.rest, group.machine, group.header])).toEqual([
+      ["What is worth changing", "./app input", 0.25, "other programs had the CPU", "2 s wall: 1.5 s on CPU, 0.5 s idle, 1 thread"],
+      ["What making it faster is worth", "", null, "", ""],
     ]);
   });
 });

@@ -90,6 +90,7 @@ pub fn measure_program(
         result.left_running = left.filter_map(|pid| LeftProcess::find(*pid)).collect();
     }
     result.few_samples = few.then_some(sampled.samples);
+    result.state_header();
     Ok(MeasuredRun {
         result,
         exit: sampled.exit,

@@ -2,6 +2,7 @@
 
 use crate::kept_file::KeptFile;
 use profile::{Host, Recording, Target, TaskTimes, TimeKind};
+use results::phrases::{count_noun, format_ns, percent};
 use results::{IdleKind, JsonClaim, JsonClaims, ResultKind};
 use sampler::Exit;
 use serde::{Deserialize, Serialize};
@@ -10,6 +11,10 @@ use std::path::{Path, PathBuf};
 
 /// Version of the schema.
 const SCHEMA: &str = "vitalfew.run/2";
+/// Least part of all time that a kind of time needs to be named in the header.
+const NAMED_KIND: f64 = 0.01;
+/// The same for the part of the run in which no thread had work: starting and ending are idle, too.
+const NAMED_IDLE: f64 = 0.1;
 const RESULT_FILE: KeptFile = KeptFile {
     what: "a result of run",
     kind: ResultKind::Run,
@@ -87,6 +92,9 @@ pub struct RunResult {
     pub duration_ns: u64,
     /// CPU and waiting times of its threads.
     pub times: Option<TaskTimes>,
+    /// The first line of the answer: duration, and time of the threads by kind.
+    #[serde(default)]
+    pub header: String,
     /// Number of sampled runs.
     pub runs: usize,
     /// Number of threads that did much of the work.
@@ -139,6 +147,7 @@ impl RunResult {
             start_unix_ns: recording.start_unix_ns,
             duration_ns: recording.duration_ns,
             times: recording.task_times,
+            header: String::new(),
             runs: 1,
             busy_threads: 0,
             threads_at_work: 0,
@@ -159,6 +168,48 @@ impl RunResult {
         }
     }
 
+    /// States the duration of the run, and the time of its threads by kind, in one line.
+    pub fn state_header(&mut self) {
+        let wall = format_ns(self.duration_ns as f64);
+        let on_cpu: u64 = (self.time_by_kind.iter())
+            .filter(|(kind, _)| kind.is_running())
+            .map(|(_, ns)| ns)
+            .sum();
+        let mut parts = vec![("on CPU", on_cpu)];
+        let waits = self.time_by_kind.iter();
+        let waits = waits.filter(|(kind, _)| !kind.is_running());
+        parts.extend(waits.map(|(kind, ns)| (kind.phrase(), *ns)));
+        let worked: u64 = parts.iter().map(|(_, ns)| ns).sum();
+        let waited = self.times.and_then(|times| times.waiting_ns).unwrap_or(0);
+        // At least: threads may have worked at the same time.
+        let idle = self.duration_ns.saturating_sub(worked + waited);
+        if idle as f64 >= NAMED_IDLE * self.duration_ns as f64 && self.limited_rights.is_none() {
+            parts.push(("idle", idle));
+        }
+        let all: u64 = parts.iter().map(|(_, ns)| ns).sum();
+        parts.retain(|(_, ns)| *ns as f64 >= NAMED_KIND * all as f64 && *ns > 0);
+        let several = self.threads_at_work > 1;
+        let words = parts.iter().map(|(name, ns)| {
+            if several {
+                format!("{} {name}", percent(*ns as f64 / all as f64))
+            } else {
+                format!("{} {name}", format_ns(*ns as f64))
+            }
+        });
+        let unknown = (self.limited_rights.iter()).map(|_| "waits not measured".to_owned());
+        let words = words.chain(unknown).collect::<Vec<_>>().join(", ");
+        let threads = count_noun(self.threads_at_work.max(1) as u64, "thread");
+        let text = match (words.is_empty(), several) {
+            (true, _) => format!("{wall} wall"),
+            (_, true) => format!("{wall} wall, {threads}: {words}"),
+            (_, false) => format!("{wall} wall: {words}, {threads}"),
+        };
+        self.header = match self.runs {
+            0 | 1 => text,
+            runs => format!("{text}   {runs} runs"),
+        };
+    }
+
     /// Reads a stored result.
     ///
     /// # Errors
@@ -171,4 +222,41 @@ impl RunResult {
 /// Returns the path of the latest result in a database. The page reads it.
 pub fn last_result_path(database: &Path) -> PathBuf {
     database.join("last-run.json")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use profile::{CallGraph, Collector};
+
+    fn header(change: impl FnOnce(&mut RunResult)) -> String {
+        let command = Target::Command(vec!["./app".to_owned()]);
+        let recording = Recording::new(Host::default(), command, Collector::Bpf, CallGraph::Tables);
+        let mut result = RunResult::of_recording(&recording);
+        result.duration_ns = 2_000_000_000;
+        result.time_by_kind = BTreeMap::from([
+            (TimeKind::Computing, 1_000_000_000),
+            (TimeKind::SystemCalls, 100_000_000),
+            (TimeKind::Disk, 400_000_000),
+        ]);
+        change(&mut result);
+        result.state_header();
+        result.header
+    }
+
+    #[test]
+    fn the_header_says_the_time_by_kind_and_what_is_idle() {
+        let one = "2.00 s wall: 1.10 s on CPU, 400 ms disk wait, 500 ms idle, 1 thread";
+        assert_eq!(header(|_| ()), one);
+        let two = header(|result| {
+            result.threads_at_work = 2;
+            result.runs = 3;
+            result.time_by_kind.insert(TimeKind::Locks, 1_500_000_000);
+        });
+        let parts = "37 % on CPU, 13 % disk wait, 50 % lock contention";
+        assert_eq!(two, format!("2.00 s wall, 2 threads: {parts}   3 runs"));
+        // What was not measured is not said to be idle.
+        let limited = header(|result| result.limited_rights = Some("waits need rights".to_owned()));
+        assert!(!limited.contains("idle") && limited.contains("waits not measured"));
+    }
 }

@@ -4,6 +4,7 @@ use super::again::run_again;
 use super::profiles::load_profiles;
 use crate::claims::JsonClaims;
 use crate::command::command_words;
+use crate::phrases::effect_verdict;
 use analysis::causal::{
     Analysis, Effect, EffectVerdict, Estimate, FragmentEffects, Lack, LeftOut, Measure, Options,
     Point, analyse_profile,
@@ -61,6 +62,8 @@ struct JsonEffect<'a> {
     point: &'a str,
     measure: &'static str,
     verdict: &'static str,
+    /// The verdict in words.
+    words: String,
     up_to: Option<JsonEstimate>,
     slope: f64,
     slope_low: f64,
@@ -174,6 +177,7 @@ fn json_effect(effect: &Effect) -> JsonEffect<'_> {
         point: &effect.point,
         measure: measure_name(effect.measure),
         verdict,
+        words: effect_verdict(effect),
         up_to: up_to.map(json_estimate),
         slope: effect.slope.estimate,
         slope_low: effect.slope.low,

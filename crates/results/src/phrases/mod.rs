@@ -1,13 +1,15 @@
 //! The phrase book: the words of findings, for terminals, JSON and the page alike.
 //!
 //! [`claim_sentence`] states a claim, [`speedup_line`] the gain of a speedup, [`evidence_lines`]
-//! the evidence for it, and [`doubt_lines`] the doubts; [`InterferenceWords`] are those of a whole
-//! result of interference. Inference returns data; only this module turns it into sentences.
+//! the evidence for it, and [`doubt_lines`] the doubts; [`effect_verdict`] what experiments predict,
+//! and [`InterferenceWords`] a whole result of interference. Inference returns data; only this module turns it into sentences.
 
+mod causal;
 mod evidence;
 mod interference;
 mod names;
 
+pub use causal::effect_verdict;
 pub use evidence::{doubt_lines, evidence_lines, hottest_line, rank_line, speedup_line};
 pub use interference::{
     InterferenceWords, LEAST_PART, function_cause, machine_sentences, other_functions,
@@ -65,6 +67,25 @@ pub fn format_bytes(count: u64) -> String {
         10_000..10_000_000 => format!("{:.1} kB", count as f64 / 1e3),
         _ => format!("{:.1} MB", count as f64 / 1e6),
     }
+}
+
+/// Formats nanoseconds as a time with three digits: 1.50 s, 12.3 ms.
+pub fn format_ns(ns: f64) -> String {
+    if ns == 0.0 {
+        return "0 s".to_owned();
+    }
+    let (value, unit) = match ns {
+        ns if ns >= 1e9 => (ns / 1e9, "s"),
+        ns if ns >= 1e6 => (ns / 1e6, "ms"),
+        ns if ns >= 1e3 => (ns / 1e3, "µs"),
+        ns => (ns, "ns"),
+    };
+    let digits = match value {
+        v if v >= 100.0 => 0,
+        v if v >= 10.0 => 1,
+        _ => 2,
+    };
+    format!("{value:.digits$} {unit}")
 }
 
 /// Returns a claim as one sentence, without its interval.

@@ -1,10 +1,10 @@
 //! `vitalfew causal report --svg`: the curves with their bands, one plot a line and progress point.
 
 use super::shown_report::ShownEffects;
-use super::text::verdict_words;
 use crate::svg::{self, AxisTick, SvgPlot, shorten_start};
 use analysis::causal::{Effect, EffectVerdict, Estimate, FragmentEffects};
 use results::causal::measure_name;
+use results::phrases::effect_verdict;
 use std::io::Write;
 
 /// Writes the plots.
@@ -89,7 +89,7 @@ fn plot_effect(
         slope.low,
         slope.high
     );
-    let lines = [(&*measured, "#555"), (&verdict_words(effect), color)];
+    let lines = [(&*measured, "#555"), (&effect_verdict(effect), color)];
     let range = (scale.low, scale.high);
     let mut plot = SvgPlot::begin(out, &finding.shown_name(), &lines, range)?;
     let caption = "speedup of the line; up: of the program";

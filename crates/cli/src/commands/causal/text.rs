@@ -5,6 +5,7 @@ use crate::output::shell_words;
 use crate::output::{clean_name, count_noun, database_option, format_ns, group_digits};
 use analysis::causal::{Effect, EffectVerdict, Estimate, FragmentEffects, Lack};
 use results::causal::{CURVE_SPEEDUPS, measure_name};
+use results::phrases::effect_verdict;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::time::Duration;
@@ -101,7 +102,7 @@ fn write_finding(
         "{number}. {}{detail}",
         clean_name(&finding.shown_name())
     )?;
-    writeln!(out, "   {}", verdict_words(effect))?;
+    writeln!(out, "   {}", effect_verdict(effect))?;
     let phase = match effect.phase.of {
         of if of + effect.phase.error < 0.95 => {
             format!(", runs in {} of the time", format_part(of))
@@ -144,7 +145,7 @@ fn write_finding(
             out,
             "   {} of {point}: {}",
             measure_name(other.measure),
-            verdict_words(other)
+            effect_verdict(other)
         )?;
     }
     Ok(())
@@ -158,55 +159,6 @@ fn format_part(part: f64) -> String {
 fn format_estimate(at: &Estimate) -> String {
     let [middle, low, high] = [at.program, at.low, at.high].map(|x| format!("{:+.1}%", 100.0 * x));
     format!("{middle:>7} [{low:>7}, {high:>7}]")
-}
-
-/// Returns the words of the verdict.
-pub fn verdict_words(effect: &Effect) -> String {
-    let squeezed = |at: &Estimate| {
-        let range = format_estimate(at);
-        range
-            .split_whitespace()
-            .collect::<Vec<_>>()
-            .join(" ")
-            .replace("[ ", "[")
-    };
-    let percent = |at: &Estimate| format!("{:.0}%", 100.0 * at.speedup);
-    match &effect.verdict {
-        EffectVerdict::WorthIt(at) => {
-            format!(
-                "worth it, up to {} (sped up by {})",
-                squeezed(at),
-                percent(at)
-            )
-        }
-        EffectVerdict::WorthItUpTo(at) => {
-            let last = effect.curve.last().map_or_else(String::new, |last| {
-                format!("; sped up by {}, only {}", percent(last), squeezed(last))
-            });
-            let top = squeezed(at);
-            format!(
-                "worth it up to a point: {top} (sped up by {}){last}",
-                percent(at)
-            )
-        }
-        EffectVerdict::Contention(at) => format!(
-            "contention: optimising this hurts, down to {} (sped up by {})",
-            squeezed(at),
-            percent(at)
-        ),
-        EffectVerdict::NoEffect => match effect.curve.last() {
-            Some(last) => format!(
-                "no effect: {} (sped up by {})",
-                squeezed(last),
-                percent(last)
-            ),
-            None => "no effect".to_owned(),
-        },
-        EffectVerdict::Unclear => match effect.curve.last() {
-            Some(last) => format!("unclear: {} (sped up by {})", squeezed(last), percent(last)),
-            None => "unclear".to_owned(),
-        },
-    }
 }
 
 /// Draws the curve in Braille dots, with the highest and the lowest value at its left.

@@ -1,8 +1,6 @@
 //! Result of a run as text: one screen of lines in fixed columns.
 
-use crate::output::{
-    clean_name, count_noun, database_option, format_ns, shell_words, shorten_middle,
-};
+use crate::output::{clean_name, database_option, format_ns, shell_words, shorten_middle};
 use crate::wrapped;
 use orchestration::{CommandEnd, LeftProcess, RunResult};
 use profile::Finding;
@@ -19,17 +17,13 @@ const PATH_WIDTH: usize = 76;
 const EVIDENCE_LINES: usize = 2;
 /// Maximum number of processes left running that are named.
 const MOST_LEFT: usize = 3;
-/// Least part of all time that a kind of time needs to be named in the header line.
-const NAMED_KIND: f64 = 0.01;
-/// The same for the part of the run in which no thread had work: starting and ending are idle, too.
-const NAMED_IDLE: f64 = 0.1;
 
 /// Writes the report. `verbose` shows all evidence.
 pub fn write_report(result: &RunResult, verbose: bool, out: &mut dyn Write) -> io::Result<()> {
     if let Some(machine) = &result.machine {
         writeln!(out, "{}", clean_name(&machine.sentence))?;
     }
-    writeln!(out, "{}", header_line(result))?;
+    writeln!(out, "{}", result.header)?;
     if let Some(limited) = &result.limited_rights {
         writeln!(out, "{}", clean_name(limited))?;
     }
@@ -46,51 +40,6 @@ pub fn write_report(result: &RunResult, verbose: bool, out: &mut dyn Write) -> i
     }
     write_asked(result, verbose, out)?;
     write_next(result, out)
-}
-
-/// Returns the header line: duration of the run, and time of its threads by kind.
-fn header_line(result: &RunResult) -> String {
-    let wall = format_ns(result.duration_ns as f64);
-    let on_cpu: u64 = (result.time_by_kind.iter())
-        .filter(|(kind, _)| kind.is_running())
-        .map(|(_, ns)| ns)
-        .sum();
-    let mut parts = vec![("on CPU", on_cpu)];
-    let waits = result.time_by_kind.iter();
-    let waits = waits.filter(|(kind, _)| !kind.is_running());
-    parts.extend(waits.map(|(kind, ns)| (kind.phrase(), *ns)));
-    let worked: u64 = parts.iter().map(|(_, ns)| ns).sum();
-    let waited = result.times.and_then(|times| times.waiting_ns).unwrap_or(0);
-    // At least: threads may have worked at the same time.
-    let idle = result.duration_ns.saturating_sub(worked + waited);
-    if idle as f64 >= NAMED_IDLE * result.duration_ns as f64 && result.limited_rights.is_none() {
-        parts.push(("idle", idle));
-    }
-    let all: u64 = parts.iter().map(|(_, ns)| ns).sum();
-    parts.retain(|(_, ns)| *ns as f64 >= NAMED_KIND * all as f64 && *ns > 0);
-    let several = result.threads_at_work > 1;
-    let words = parts.iter().map(|(name, ns)| {
-        if several {
-            format!("{} {name}", percent(*ns as f64 / all as f64))
-        } else {
-            format!("{} {name}", format_ns(*ns as f64))
-        }
-    });
-    let unknown = result
-        .limited_rights
-        .iter()
-        .map(|_| "waits not measured".to_owned());
-    let words = words.chain(unknown).collect::<Vec<_>>().join(", ");
-    let threads = count_noun(result.threads_at_work.max(1) as u64, "thread");
-    let text = match (words.is_empty(), several) {
-        (true, _) => format!("{wall} wall"),
-        (_, true) => format!("{wall} wall, {threads}: {words}"),
-        (_, false) => format!("{wall} wall: {words}, {threads}"),
-    };
-    match result.runs {
-        0 | 1 => text,
-        runs => format!("{text}   {runs} runs"),
-    }
 }
 
 fn write_few(samples: u64, is_limited: bool, out: &mut dyn Write) -> io::Result<()> {
