@@ -20,8 +20,7 @@
 //! finding in the runtime's own terms.
 //!
 //! **Evidence.** A line or function is evidence for the sequence that contains most of its time.
-//! Interference in functions of no sequence is a finding of its own, without the part that other
-//! findings have.
+//! Interference in functions of no sequence is a finding of its own.
 //!
 //! **Waiting for a CPU** is no part of the working time: code that runs less waits less. It is a
 //! finding if the program's own limits are the reason. If other programs are, it is a statement
@@ -34,7 +33,6 @@ mod allocators;
 mod asker;
 mod frame_role;
 mod libraries;
-mod losses;
 mod pairs;
 mod sequences;
 mod spread;
@@ -52,7 +50,6 @@ use crate::bottleneck::auto;
 use crate::bottleneck::forest::{Forest, ForestError, ProfiledRun};
 use allocators::find_allocators;
 use asker::{find_asker, find_starter};
-use losses::{count_losses_once, counted_elsewhere};
 use pairs::find_pairs;
 use profile::known_code::{RUNTIME, RuntimeWork};
 use profile::{
@@ -320,24 +317,14 @@ impl<'a> Judge<'a> {
         let own_limit = self.no_cpu(waits.own_losses(self.measured.confined));
         let machine = self.no_cpu(waits.losses_to_others());
         let elsewhere = self.measured.interference.iter();
-        let elsewhere = elsewhere.filter(|loss| {
-            is_worth(loss) && !is_late_waking(loss) && self.sequence_of(loss).is_none()
-        });
+        let elsewhere = elsewhere.filter(|loss| is_worth(loss) && self.sequence_of(loss).is_none());
         let elsewhere: Vec<&Finding> = elsewhere.collect();
-        let mut lost = Vec::new();
-        for loss in count_losses_once(&self.sequences, &elsewhere, &listed) {
-            if loss.is_listed() {
-                together += loss.finding.amount.value;
-                lost.push(loss.finding);
-            } else if let Some(finding) = loss.sequence.and_then(|at| found.get_mut(at)) {
-                add_evidence(finding, &loss.finding);
-            }
-        }
+        together += elsewhere.iter().map(|loss| loss.amount.value).sum::<f64>();
         let swapping = self.spread_swapping(&listed);
         together += swapping.as_ref().map_or(0.0, |found| found.amount.value);
         self.show_overlap(&mut found, &listed);
         let mut findings: Vec<Finding> = found.into_iter().filter(is_worth).collect();
-        findings.extend(lost);
+        findings.extend(elsewhere.into_iter().cloned());
         findings.extend(self.waits_elsewhere().filter(is_worth));
         findings.extend(swapping);
         findings.extend(own_limit);
@@ -594,7 +581,10 @@ impl<'a> Judge<'a> {
             let shared = shared.filter(|(other, _)| listed.get(**other) == Some(&true));
             let shared: f64 = shared.map(|(_, time)| *time).sum();
             let part = shared / self.sequences.working_ns;
-            finding.evidence.extend(counted_elsewhere(part));
+            if part > 0.0 {
+                let counted = FindingEvidence::CountedElsewhere { part };
+                finding.evidence.push(counted);
+            }
         }
     }
 
@@ -629,6 +619,7 @@ impl<'a> Judge<'a> {
             Some(frame) if nodes.is_empty() && finding.claim == Claim::LosesTime => {
                 self.sequences.main_owner(&tree.nodes_below(frame))
             }
+            _ if finding.claim == Claim::LosesTime => self.sequences.largest_owner(&nodes),
             _ => self.sequences.main_owner(&nodes),
         }
     }
@@ -791,22 +782,9 @@ fn time_in_callees(sequence: &TimedSequence) -> impl Iterator<Item = FindingEvid
     })
 }
 
-/// Returns whether a loss is a requested sleep that ended late because CPUs were short, which is a
-/// finding of its own.
-fn is_late_waking(loss: &Finding) -> bool {
-    let name = loss.place.what.name();
-    matches!(
-        plain_name(&name),
-        "nanosleep" | "clock_nanosleep" | "usleep" | "sleep"
-    )
-}
-
 /// Adds the loss of threads in a function to the finding that contains its time.
 fn add_evidence(finding: &mut Finding, loss: &Finding) {
-    let overlap =
-        |evidence: &&FindingEvidence| !matches!(evidence, FindingEvidence::CountedElsewhere { .. });
-    let evidence = loss.evidence.iter().filter(overlap);
-    finding.evidence.extend(evidence.cloned());
+    finding.evidence.extend(loss.evidence.iter().cloned());
     finding.doubts.extend(loss.doubts.iter().cloned());
 }
 

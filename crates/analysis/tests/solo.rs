@@ -63,6 +63,34 @@ fn intervals_have_the_loss_of_the_program_and_of_its_functions() {
     assert!(right * 100 >= all * 90, "{right} of {all}");
 }
 
+/// A recorded execution takes longer than the others that it represents. The function then seems to
+/// have more time than there is, but a thread cannot lose more than all of its time.
+#[test]
+fn no_function_loses_more_than_all_time() {
+    let program = Program {
+        loss: 0.5,
+        length: 5 * US,
+        ..Program::default()
+    };
+    let mut trace = program.trace();
+    let blocks = trace.head.blocks.iter();
+    let inner = blocks.clone().position(|block| block.name == "inner");
+    let block = inner.expect("a block") as BlockId;
+    for items in &mut trace.items {
+        items.insert(0, TraceItem::Period { block, period: 5 });
+    }
+    let Between {
+        estimate,
+        low,
+        high,
+    } = loss_in(&analyse(&trace), "inner");
+    assert!(
+        low <= estimate && estimate <= high && high <= 1.0,
+        "{low} {estimate} {high}"
+    );
+    assert!((0.4..=0.6).contains(&estimate), "{estimate}");
+}
+
 /// A shared cache line is the cause of a loss if most of the function's samples access it.
 #[test]
 fn a_line_that_most_samples_share_is_the_cause() {

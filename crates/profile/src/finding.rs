@@ -611,19 +611,6 @@ impl Finding {
     }
 }
 
-/// Strips prefixes that C libraries put before the same function: `___pthread_mutex_lock`,
-/// `__GI_fsync`, `__libc_write`.
-pub fn plain_name(name: &str) -> &str {
-    let plain = name.trim_start_matches('_');
-    let plain = plain.strip_prefix("GI_").unwrap_or(plain);
-    let plain = plain.trim_start_matches('_');
-    if name.starts_with('_') {
-        plain.strip_prefix("libc_").unwrap_or(plain)
-    } else {
-        plain
-    }
-}
-
 /// The suffix of a frame that stands for the kernel's work in a system call.
 pub const KERNEL_CALL: &str = " (system call)";
 /// The frame that stands for the kernel's work in a page fault.
@@ -641,24 +628,6 @@ impl PlaceInCode {
             Self::Lock { procedure } => format!("the lock that {procedure} waits for"),
             Self::File { path } => path.clone(),
             Self::Program => "the program".to_owned(),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_of_the_c_library_are_those_of_its_manual() {
-        for (name, plain) in [
-            ("__GI___libc_write", "write"),
-            ("___pthread_mutex_lock", "pthread_mutex_lock"),
-            ("__libc_pread64", "pread64"),
-            ("libc_of_mine", "libc_of_mine"),
-            ("write", "write"),
-        ] {
-            assert_eq!(plain_name(name), plain);
         }
     }
 }

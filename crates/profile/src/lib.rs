@@ -35,6 +35,7 @@ mod image;
 mod interference;
 pub mod known_code;
 mod order;
+mod plain_name;
 mod process_maps;
 mod process_names;
 mod rare_stacks;
@@ -63,7 +64,7 @@ pub use experiment::{
 pub use finding::{
     AmountBase, AmountUnit, Certainty, Claim, CpuTaker, EndingThread, FINDING_SCHEMA, Finding,
     FindingAmount, FindingDoubt, FindingEvidence, FindingPlace, KERNEL_CALL, MemoryLimit,
-    MemoryNeed, PAGE_FAULT, PlaceInCode, TimeKind, plain_name,
+    MemoryNeed, PAGE_FAULT, PlaceInCode, TimeKind,
 };
 pub use folding::{GIL_WAIT, fold_interpreter_frames};
 pub use image::{BuildId, FileIdentity, Image, ImageId, ImageKind};
@@ -72,6 +73,7 @@ pub use interference::{
     Interference, LeftOutFunction, LockLoss, MachineLoad, SoloLoss, SoloReport, SoloVerdict,
     TracedFunction, WaitEnder,
 };
+pub use plain_name::{plain_name, strip_clones};
 pub use process_maps::MapsLine;
 pub use process_names::{ProcessNames, name_processes};
 pub use rare_stacks::{

@@ -1,25 +1,12 @@
 //! Matching of rows for the same code in several sets: from another build directory, from another
 //! version of a library, under a new name by the compiler.
 
+use profile::strip_clones;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Part of both images' samples that procedures of the same names must have for the images to be
 /// the same.
 const LEAST_OVERLAP: f64 = 0.5;
-
-/// Suffixes that compilers and linkers append to the name of a function that they cloned or split.
-const CLONE_SUFFIXES: [&str; 10] = [
-    "cold",
-    "constprop",
-    "isra",
-    "part",
-    "llvm",
-    "lto_priv",
-    "clone",
-    "hot",
-    "warm",
-    "unlikely",
-];
 
 /// `--map A=B`: code with `from` in its path or name in earlier sets is `to` in the last one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -280,50 +267,6 @@ fn base_name(name: &str) -> String {
     frames.collect::<Vec<String>>().join(";")
 }
 
-/// Returns the name of the cloned function: `work` for `work.part.0.cold`, `f` for Rust's
-/// `f::h0123456789abcdef`.
-fn strip_clones(name: &str) -> &str {
-    let mut rest = name;
-    loop {
-        let stripped = strip_one(rest);
-        if stripped.len() == rest.len() || stripped.is_empty() {
-            return rest;
-        }
-        rest = stripped;
-    }
-}
-
-fn strip_one(name: &str) -> &str {
-    if let Some((head, hash)) = name.rsplit_once("::h")
-        && hash.len() == 16
-        && is_hexadecimal(hash)
-    {
-        return head;
-    }
-    if let Some(at) = name.rfind(" [clone ")
-        && name.ends_with(']')
-    {
-        return &name[..at];
-    }
-    let (head, last) = match name.rsplit_once('.') {
-        Some((head, number)) if is_decimal(number) => match head.rsplit_once('.') {
-            Some((head, last)) => (head, last),
-            None => return name,
-        },
-        Some(split) => split,
-        None => return name,
-    };
-    if CLONE_SUFFIXES.contains(&last) {
-        head
-    } else {
-        name
-    }
-}
-
-fn is_decimal(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
-}
-
 /// Returns a source file without its directory: `/build/v1/app.c:12`, Python's
 /// `py::run:/home/v1/app.py`.
 fn without_directory(name: &str) -> String {
@@ -444,18 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn what_compilers_append_is_known() {
-        for (name, base) in [
-            ("work.llvm.1234567890", "work"),
-            ("a::b::h0123456789abcdef", "a::b"),
-            ("ns::f(int) [clone .cold]", "ns::f(int)"),
-            ("ns::f(int).cold", "ns::f(int)"),
-            ("main.run.func1", "main.run.func1"),
-            ("x.5", "x.5"),
-            (".cold", ".cold"),
-        ] {
-            assert_eq!(strip_clones(name), base);
-        }
+    fn files_are_known_without_their_directory() {
         assert_eq!(base_name("/v1/src/app.c:12"), "app.c:12");
         assert_eq!(base_name("py::run:/home/v1/app.py"), "py::run:app.py");
         assert_eq!(base_name("app;main;f.part.0"), "app;main;f");

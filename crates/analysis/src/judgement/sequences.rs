@@ -259,17 +259,6 @@ impl<'a> Sequences<'a> {
             self.take_work_along(path);
         }
         self.unite_locking();
-        // The rest of a library's function whose sequences were united.
-        let united = self
-            .sequences
-            .iter()
-            .filter(|known| !known.in_callees.is_empty());
-        let ends_in_library =
-            |path: &&Vec<MethodName>| path.last().is_some_and(|last| self.tree.is_library(last));
-        let places = united.map(|known| &known.path).filter(ends_in_library);
-        for place in places.cloned().collect::<Vec<_>>() {
-            self.take_own_work(place);
-        }
     }
 
     /// Returns the sequences of the C library's locking and unlocking that other code asks for.
@@ -391,10 +380,10 @@ impl<'a> Sequences<'a> {
             let made = callers.iter().flat_map(|(_, calls)| calls);
             let known: f64 = made.map(|call| self.tree.time_of(*call)).sum();
             if callers.is_empty() || !in_kernel && known < ONE_CALLER * all {
-                match self.outermost_of_library(&path) {
-                    _ if is_glue(&path[0].0) => done.push(self.without_glue(path)),
-                    Some(outermost) => open.push(outermost),
-                    None => done.extend(self.ways_from_one_asker(&path, &calls)),
+                if is_glue(&path[0].0) {
+                    done.push(self.without_glue(path));
+                } else {
+                    done.extend(self.ways_from_one_asker(&path, &calls));
                 }
                 continue;
             }
@@ -404,24 +393,6 @@ impl<'a> Sequences<'a> {
             }));
         }
         done
-    }
-
-    /// Returns the outermost calls of the function that a sequence within a library begins with,
-    /// because the callers of a recursive function include itself. `None` if the sequence is only
-    /// that function.
-    fn outermost_of_library(
-        &self,
-        path: &[MethodName],
-    ) -> Option<(Vec<MethodName>, Vec<SequenceCall>)> {
-        let first = path.first().filter(|_| path.len() > 1)?;
-        let outermost = vec![first.clone()];
-        let calls = self.tree.calls_of(&outermost);
-        let all: f64 = calls.iter().map(|call| self.tree.time_of(*call)).sum();
-        let own = self.tree.own_work(&outermost).into_iter();
-        let own: i64 = own.map(|node| self.tree.tree().cost(0, node)).sum();
-        let in_library = path.iter().all(|function| self.tree.is_library(function));
-        // A function that mostly calls the program back stands for more than the sequence.
-        (in_library && own as f64 >= ONE_CALLER * all).then_some((outermost, calls))
     }
 
     /// Returns the paths by which one function asks for most of a sequence within libraries,
@@ -754,10 +725,18 @@ impl<'a> Sequences<'a> {
     /// Returns the sequence that has most of the time of some nodes, if it has at least half.
     pub(super) fn main_owner(&self, nodes: &[Range<usize>]) -> Option<usize> {
         let times = self.time_by_owner(nodes);
+        let (at, most) = largest_of(&times)?;
+        (most >= times.values().sum::<f64>() / 2.0).then_some(at)
+    }
+
+    /// Returns the sequence that has most of the time of some nodes, if all sequences together have
+    /// at least half.
+    pub(super) fn largest_owner(&self, nodes: &[Range<usize>]) -> Option<usize> {
+        let times = self.time_by_owner(nodes);
         let all: f64 = times.values().sum();
-        let owners = times.into_iter().filter_map(|(at, time)| Some((at?, time)));
-        let (at, most) = owners.max_by(|a, b| a.1.total_cmp(&b.1))?;
-        (most > 0.0 && most >= all / 2.0).then_some(at)
+        let free = times.get(&None).copied().unwrap_or_default();
+        let (at, _) = largest_of(&times)?;
+        (free <= all / 2.0).then_some(at)
     }
 
     /// Returns the sequence that has most of the waiting at some nodes, if it has at least half.
@@ -782,10 +761,8 @@ impl<'a> Sequences<'a> {
             let time = self.time_at(NodeId(node as u32), &is_kind) as f64;
             *times.entry(self.owners[node]).or_default() += time;
         }
-        let all: f64 = times.values().sum();
-        let owners = times.into_iter().filter_map(|(at, time)| Some((at?, time)));
-        let (at, most) = owners.max_by(|a, b| a.1.total_cmp(&b.1))?;
-        (most > 0.0 && most >= all / 2.0).then_some(at)
+        let (at, most) = largest_of(&times)?;
+        (most >= times.values().sum::<f64>() / 2.0).then_some(at)
     }
 
     /// Returns the time that threads waited at a node itself, in nanoseconds.
@@ -872,6 +849,13 @@ impl<'a> Sequences<'a> {
         let waiting = left.map(|node| self.waiting_at(NodeId(node as u32)));
         waiting.sum::<i64>() as f64 / self.working_ns
     }
+}
+
+/// Returns the sequence with most of some time, and its part; `None` if no sequence has any.
+fn largest_of(times: &BTreeMap<Option<usize>, f64>) -> Option<(usize, f64)> {
+    let owners = times.iter().filter_map(|(at, time)| Some(((*at)?, *time)));
+    let most = owners.max_by(|a, b| a.1.total_cmp(&b.1));
+    most.filter(|(_, most)| *most > 0.0)
 }
 
 /// Returns the shared libraries that have only exported symbols: many of their sampled functions

@@ -83,17 +83,12 @@ impl Search<'_, '_> {
         let callees = tree.work_called_by(nodes).into_iter();
         let most = callees.max_by(|a, b| a.1.0.total_cmp(&b.1.0));
         let is_most = time > DRIVER * self.sequences.working_ns;
-        // A function that calls itself again, and has nearly all of the program in its outer calls,
-        // executes a program of its own.
-        let is_executor =
-            self.sequences.time_of_function(&function) > PROGRAM * self.sequences.working_ns;
-        let is_entry = is_executor || self.sequences.is_entry(nodes);
         let dominating = most.filter(|(_, (most, _))| *most >= DOMINATES * time);
         match dominating {
             Some((callee, (most, nodes))) if self.is_only_for(&callee, &function, most) => {
                 self.look_at(callee, &nodes, depth + 1);
             }
-            _ if is_entry => self.look_inside(function, nodes, depth),
+            _ if self.sequences.is_entry(nodes) => self.look_inside(function, nodes, depth),
             None if is_most => self.look_inside(function, nodes, depth),
             None => self.look_at_fork(function, inside, nodes, depth),
             Some(_) => self.add_place(function, inside),

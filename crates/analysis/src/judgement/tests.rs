@@ -466,52 +466,25 @@ fn lost(procedure: &str, value: f64) -> Finding {
     lost
 }
 
-fn counted(finding: &Finding) -> f64 {
-    let evidence = finding.evidence.iter();
-    let parts = evidence.map(|evidence| match evidence {
-        FindingEvidence::CountedElsewhere { part } => *part,
-        _ => 0.0,
-    });
-    parts.sum()
-}
-
-/// `step` calls `allocate`, and both call `lock`: the lock's loss is theirs, too, and stands once.
+/// The debug information has the name of the source, the symbols that of the compiler's clone.
 #[test]
-fn a_loss_is_counted_once_for_all_that_call_each_other() {
-    use TimeKind::Computing;
+fn a_loss_in_a_clone_is_evidence_for_its_function() {
     let tree = tree(&[
-        ("main;step", Computing, 300),
-        ("main;step;lock", Computing, 100),
-        ("main;step;allocate", Computing, 100),
-        ("main;step;allocate;lock", Computing, 300),
-        ("main;other", Computing, 200),
+        ("main;next_number", TimeKind::Computing, 900),
+        ("main;other", TimeKind::Computing, 100),
     ]);
-    let losses = [
-        lost("step", 0.34),
-        lost("lock", 0.2),
-        lost("allocate", 0.22),
-    ];
-    let losses: Vec<&Finding> = losses.iter().collect();
-    let left = count_losses_once(&Sequences::new(&tree), &losses, &[]);
-    let left: BTreeMap<String, &Finding> = left
-        .iter()
-        .map(|loss| (loss.finding.place.what.name(), &loss.finding))
-        .collect();
-    // 300 of 400 of the lock's time lie below `allocate`, and all below `step`.
-    for (name, value, elsewhere) in [
-        ("lock", 0.2, 0.0),
-        ("allocate", 0.22 - 0.15, 0.15),
-        ("step", 0.34 - 0.2 - 0.07, 0.27),
-    ] {
-        let finding = left[name];
-        assert!((finding.amount.value - value).abs() < 1e-9, "{finding:?}");
-        assert!((counted(finding) - elsewhere).abs() < 1e-9, "{finding:?}");
-    }
-    let sum: f64 = left.values().map(|loss| loss.amount.value).sum();
-    assert!(
-        (sum - 0.34).abs() < 1e-9,
-        "the outermost has all of it: {sum}"
-    );
+    let loss = lost("next_number.isra.0", 0.4);
+    let judgement = judge_measured(&Measured {
+        interference: &[loss],
+        ..measured(&tree)
+    })
+    .unwrap();
+    let first = &judgement.findings[0];
+    assert_eq!(path_of(first).last().expect("a path"), "next_number");
+    let is_loss = |it: &FindingEvidence| matches!(it, FindingEvidence::ContentionLoss { .. });
+    assert!(first.evidence.iter().any(is_loss), "{first:?}");
+    let is_lost = |it: &Finding| it.claim == Claim::LosesTime;
+    assert!(!judgement.findings.iter().any(is_lost));
 }
 
 /// Time of sequences is no second finding for the function that loses it: the loss is evidence for
@@ -1171,25 +1144,6 @@ fn an_entry_that_hands_all_on_is_no_place() {
     let judgement = judge_measured(&measured(&tree)).expect("a judgement");
     let first = judgement.findings.first().expect("a finding");
     assert_eq!(path_of(first), ["convert"]);
-}
-
-/// `execute` calls itself for each part of a script: its inner calls are no place, nor are its
-/// outer ones.
-#[test]
-fn an_executor_that_calls_itself_is_no_place() {
-    use TimeKind::Computing;
-    let parts = ["a", "b", "c", "d", "e", "f", "g", "h"];
-    let paths = parts.map(|part| format!("main;execute;repeat;execute;call;{part}"));
-    let mut stacks: Vec<_> = paths.iter().map(|path| (&**path, Computing, 90)).collect();
-    stacks.extend([
-        ("main;execute;repeat;call;a", Computing, 80),
-        ("main;execute;repeat;compare", Computing, 180),
-        ("main;read", Computing, 20),
-    ]);
-    let tree = tree(&stacks);
-    let judgement = judge_measured(&measured(&tree)).expect("a judgement");
-    let first = judgement.findings.first().expect("a finding");
-    assert_eq!(path_of(first), ["call"]);
 }
 
 /// Two callees that have most of a function's time say more than the function.
