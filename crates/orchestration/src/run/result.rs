@@ -229,7 +229,7 @@ mod tests {
     use super::*;
     use profile::{CallGraph, Collector};
 
-    fn header(change: impl FnOnce(&mut RunResult)) -> String {
+    fn header_of(change: impl FnOnce(&mut RunResult)) -> String {
         let command = Target::Command(vec!["./app".to_owned()]);
         let recording = Recording::new(Host::default(), command, Collector::Bpf, CallGraph::Tables);
         let mut result = RunResult::of_recording(&recording);
@@ -247,8 +247,8 @@ mod tests {
     #[test]
     fn the_header_says_the_time_by_kind_and_what_is_idle() {
         let one = "2.00 s wall: 1.10 s on CPU, 400 ms disk wait, 500 ms idle, 1 thread";
-        assert_eq!(header(|_| ()), one);
-        let two = header(|result| {
+        assert_eq!(header_of(|_| ()), one);
+        let two = header_of(|result| {
             result.threads_at_work = 2;
             result.runs = 3;
             result.time_by_kind.insert(TimeKind::Locks, 1_500_000_000);
@@ -256,7 +256,8 @@ mod tests {
         let parts = "37 % on CPU, 13 % disk wait, 50 % lock contention";
         assert_eq!(two, format!("2.00 s wall, 2 threads: {parts}   3 runs"));
         // What was not measured is not said to be idle.
-        let limited = header(|result| result.limited_rights = Some("waits need rights".to_owned()));
+        let limited =
+            header_of(|result| result.limited_rights = Some("waits need rights".to_owned()));
         assert!(!limited.contains("idle") && limited.contains("waits not measured"));
     }
 }

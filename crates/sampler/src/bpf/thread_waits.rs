@@ -138,11 +138,11 @@ impl Waits {
         let Some(cpus) = usable_cpus(tid) else {
             return; // It has ended.
         };
-        self.mark(self.usable.borrow_mut().set(tid, cpus));
+        self.mark_cpus(self.usable.borrow_mut().set_cpus(tid, cpus));
     }
 
     /// Marks the CPUs that have become usable, and those that are no longer.
-    fn mark(&self, changes: Vec<(u32, bool)>) {
+    fn mark_cpus(&self, changes: Vec<(u32, bool)>) {
         for (cpu, is_usable) in changes {
             set_usable(&self.object, cpu, is_usable);
         }
@@ -158,7 +158,7 @@ impl Waits {
 
     /// Forgets a thread.
     pub fn remove_thread(&self, tid: u32) {
-        self.mark(self.usable.borrow_mut().remove(tid));
+        self.mark_cpus(self.usable.borrow_mut().remove_thread(tid));
         if let Some(map) = self.map("threads") {
             let _ = map.delete(&tid.to_ne_bytes());
         }

@@ -111,7 +111,7 @@ struct taker {
 	u32 is_own; /* 1: a watched process, or a descendant of one */
 	char comm[16];
 };
-/* What a CPU does, on a cache line of its own. */
+/* What a CPU does. As long as a cache line, as each CPU changes its own. */
 #define USABLE 1 /* watched threads may run on it */
 #define NOT_FOREIGN 2 /* it is idle, or runs a watched process. A thread that ran when watching
 		       * began is not watched. */
@@ -162,6 +162,7 @@ static u64 foreign_cpus;
 /* Time for which a permanently ready thread would have been without a CPU because of other
  * processes, and the end of the time counted. */
 static u64 taken_ns, taken_until;
+
 /* Without other processes, the CPUs that these use would run the same number of ready threads.
  * The rest waits for the program's own threads. Which threads would run is unknown, so each is
  * charged the same share. Called before either number changes. */
@@ -242,7 +243,8 @@ static __always_inline u64 held_since(u32 tid, u64 since)
  * meanwhile: it is known from which state it led to which. */
 static __always_inline void change_state(struct cpu *cpu, u32 bit, u64 now)
 {
-	count_taken(now);
+	if (ready_threads)
+		count_taken(now);
 	u32 before = __sync_fetch_and_xor(&cpu->state, bit), after = before ^ bit;
 
 	__sync_fetch_and_add(&foreign_cpus, (s64)(after == USABLE) - (before == USABLE));

@@ -50,7 +50,7 @@ impl UsableCpus {
     }
 
     /// Sets the CPUs of a thread. Returns the CPUs that have become usable (true), or are no longer.
-    pub fn set(&mut self, tid: u32, cpus: Vec<u32>) -> Vec<(u32, bool)> {
+    pub fn set_cpus(&mut self, tid: u32, cpus: Vec<u32>) -> Vec<(u32, bool)> {
         if self.threads.get(&tid) == Some(&cpus) {
             return Vec::new();
         }
@@ -70,7 +70,7 @@ impl UsableCpus {
     }
 
     /// Forgets a thread. Returns the CPUs that are no longer usable.
-    pub fn remove(&mut self, tid: u32) -> Vec<(u32, bool)> {
+    pub fn remove_thread(&mut self, tid: u32) -> Vec<(u32, bool)> {
         let mut changes = Vec::new();
         if let Some(cpus) = self.threads.remove(&tid) {
             self.drop_user(&cpus, &mut changes);
@@ -106,16 +106,16 @@ mod tests {
     fn cpus_are_usable_while_a_thread_may_use_them() {
         let mut cpus = UsableCpus::new(&[0, 1]);
         assert_eq!(cpus.next_thread(), None);
-        assert_eq!(cpus.set(7, vec![0, 1]), []);
-        assert_eq!(cpus.set(9, vec![1]), []);
-        assert_eq!(cpus.set(8, vec![1, 2]), [(2, true)]);
+        assert_eq!(cpus.set_cpus(7, vec![0, 1]), []);
+        assert_eq!(cpus.set_cpus(9, vec![1]), []);
+        assert_eq!(cpus.set_cpus(8, vec![1, 2]), [(2, true)]);
         let turns: Vec<_> = (0..4).map(|_| cpus.next_thread()).collect();
         assert_eq!(turns, [Some(7), Some(8), Some(9), Some(7)]);
         // The first thread binds itself, as most programs do before they start others.
-        assert_eq!(cpus.set(7, vec![1]), [(0, false)]);
-        assert_eq!(cpus.remove(8), [(2, false)]);
-        assert_eq!(cpus.remove(7), []);
-        assert_eq!(cpus.remove(9), [(1, false)]);
+        assert_eq!(cpus.set_cpus(7, vec![1]), [(0, false)]);
+        assert_eq!(cpus.remove_thread(8), [(2, false)]);
+        assert_eq!(cpus.remove_thread(7), []);
+        assert_eq!(cpus.remove_thread(9), [(1, false)]);
         assert_eq!(cpus.next_thread(), None);
     }
 
