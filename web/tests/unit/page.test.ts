@@ -68,7 +68,13 @@ describe("a saved result of `run`", () => {
       },
     ]);
     expect(groups.map((group) => [group.question, group.about, group.rest, group.machine, group.header])).toEqual([
-      ["What is worth changing", "./app input", 0.25, "other programs had the CPU", "2 s wall: 1.5 s on CPU, 0.5 s idle, 1 thread"],
+      [
+        "What is worth changing",
+        "./app input",
+        0.25,
+        "other programs had the CPU",
+        "2 s wall: 1.5 s on CPU, 0.5 s idle, 1 thread",
+      ],
       ["What making it faster is worth", "", null, "", ""],
     ]);
   });
