@@ -496,7 +496,7 @@ Examples:
   vitalfew annotate parse app.vf --source     of a file, with source lines beside
   vitalfew annotate --summary                 where all cycles went, in ranges
   vitalfew annotate parse --summary           where those of a procedure went
-  vitalfew annotate parse --cfg parse.svg     its control-flow graph
+  vitalfew annotate parse --cfg parse.dot     its control-flow graph
   vitalfew annotate parse --counts callgrind.out.1   with exact counts of a run of the same
   vitalfew annotate --image app --autofdo app.prof   how often what ran, for clang to optimise by
 
@@ -525,7 +525,7 @@ pub struct Annotate {
     /// Where the cycles went, in ranges, instead of the listing
     #[arg(long)]
     pub summary: bool,
-    /// Write the control-flow graph: FILE.svg or FILE.dot
+    /// Write the control-flow graph, for Graphviz: dot -Tsvg FILE
     #[arg(long, value_name = "FILE", conflicts_with = "summary")]
     pub cfg: Option<PathBuf>,
     /// Write how often the code of an image (default: that with most samples) ran, for clang

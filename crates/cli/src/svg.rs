@@ -1,4 +1,4 @@
-//! Pictures as SVG: the frame of a document, and plots side by side over an axis from 0 to 100 %.
+//! Plots as SVG, side by side over an axis from 0 to 100 %.
 
 use crate::output::is_deceptive;
 use std::io::{self, Write};
@@ -34,15 +34,6 @@ pub struct AxisTick {
     pub is_dark: bool,
 }
 
-/// Writes the head of a document; `</svg>` ends it.
-pub fn write_head(width: f64, height: f64, font: &str, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(
-        out,
-        r##"<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" {font}>
-<rect width="100%" height="100%" fill="#fff"/>"##
-    )
-}
-
 /// Writes a document with one plot for each of these, drawn by `draw`.
 pub fn write_plots<T>(
     plotted: &[T],
@@ -51,8 +42,12 @@ pub fn write_plots<T>(
 ) -> io::Result<()> {
     let columns = COLUMNS.min(plotted.len().max(1));
     let rows = plotted.len().div_ceil(COLUMNS).max(1);
-    let font = r#"font-family="sans-serif" font-size="11""#;
-    write_head(columns as f64 * WIDTH, rows as f64 * HEIGHT, font, out)?;
+    let (width, height) = (columns as f64 * WIDTH, rows as f64 * HEIGHT);
+    writeln!(
+        out,
+        r##"<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="11">
+<rect width="100%" height="100%" fill="#fff"/>"##
+    )?;
     for (number, one) in plotted.iter().enumerate() {
         let (x, y) = (number % COLUMNS, number / COLUMNS);
         let (x, y) = (x as f64 * WIDTH, y as f64 * HEIGHT);
@@ -174,7 +169,7 @@ pub fn shorten_start(name: &str, width: usize) -> String {
 }
 
 /// Escapes text for XML.
-pub fn escape_xml(text: &str) -> String {
+fn escape_xml(text: &str) -> String {
     let mut escaped = String::new();
     for c in text.chars() {
         match c {

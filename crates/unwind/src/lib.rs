@@ -29,9 +29,9 @@ mod unwinder;
 
 pub use cache::ModuleCache;
 pub use caller_rule::CallerRule;
-pub use compact::{
-    CompactFrame, CompactKind, CompactReturn, CompactRule, CompactTable, CompactUnwinder,
-};
+#[cfg(feature = "model")]
+pub use compact::CompactUnwinder;
+pub use compact::{CompactFrame, CompactKind, CompactReturn, CompactRule, CompactTable};
 pub use error::Error;
 pub use failure::UnwindFailure;
 pub use module::ModuleData;

@@ -23,20 +23,15 @@ pub(crate) struct ModuleMapping {
 }
 
 impl ModuleMapping {
-    pub(crate) fn start(&self) -> u64 {
-        self.start
-    }
-
-    /// Returns the offset in the file of the first byte.
-    pub(crate) fn file_offset(&self) -> u64 {
-        self.file_offset
+    /// Returns the offset in the file of an address that is not below the mapping.
+    pub(crate) fn offset_in_file(&self, address: u64) -> Option<u64> {
+        let offset = address.checked_sub(self.start)?;
+        self.file_offset.checked_add(offset)
     }
 
     /// Returns the address in the image; `None` if no segment contains it.
     pub(crate) fn image_address(&self, address: u64) -> Option<u64> {
-        let offset = address.checked_sub(self.start)?;
-        self.module
-            .image_address(self.file_offset.checked_add(offset)?)
+        self.module.image_address(self.offset_in_file(address)?)
     }
 }
 

@@ -2,10 +2,12 @@
 
 mod compile;
 mod expression;
+#[cfg(feature = "model")]
+mod model;
 mod rule;
 mod table;
-mod walk;
 
+#[cfg(feature = "model")]
+pub use model::CompactUnwinder;
 pub use rule::{CompactFrame, CompactKind, CompactReturn, CompactRule};
 pub use table::CompactTable;
-pub use walk::CompactUnwinder;

@@ -1,12 +1,9 @@
-//! The control-flow graph of a procedure, as Graphviz's dot or as SVG.
+//! The control-flow graph of a procedure, for Graphviz's dot.
 
 use super::cycles::amount_text;
 use crate::output::{clean_name, group_digits, shorten_middle, write_file};
-use crate::svg::{escape_xml, write_head};
 use machine::{Edge, EdgeKind};
 use results::annotation::AnnotatedProcedure;
-use results::usage_refusal;
-use std::ffi::OsStr;
 use std::io::{self, Write};
 use std::ops::Range;
 use std::path::Path;
@@ -17,19 +14,10 @@ const MOST: usize = 1000;
 /// Maximum number of shown instructions of a block.
 const SHOWN: usize = 12;
 
-/// Writes the graph in the format given by the file's suffix.
+/// Writes the graph.
 pub fn write_graph(path: &Path, analysed: &AnnotatedProcedure) -> anyhow::Result<()> {
     let drawing = Drawing::new(analysed);
-    let write = match path.extension().and_then(OsStr::to_str) {
-        Some("dot") => Drawing::write_dot,
-        Some("svg") => Drawing::write_svg,
-        _ => {
-            let path = path.display();
-            let refused = format!("{path}: write to a name that ends in .svg or .dot");
-            return Err(usage_refusal(refused));
-        }
-    };
-    write_file(path, |out| Ok(write(&drawing, out)?))
+    write_file(path, |out| Ok(drawing.write_dot(out)?))
 }
 
 struct Drawing<'a> {
@@ -103,20 +91,17 @@ impl<'a> Drawing<'a> {
         )
     }
 
-    /// Returns the edges between drawn blocks, with the positions of their ends.
+    /// Returns the edges between drawn blocks, with their ends and frequencies.
     fn drawn_edges(&self) -> impl Iterator<Item = (&'a Edge, usize, usize, Option<f64>)> + '_ {
-        let place = |block: usize| self.blocks.binary_search(&block).ok();
+        let is_drawn = |block: &usize| self.blocks.binary_search(block).is_ok();
         let frequencies = &self.analysed.frequencies.edges;
-        self.analysed
-            .graph
-            .edges
-            .iter()
-            .zip(frequencies)
-            .filter_map(move |(edge, often)| {
-                let is_known = self.analysed.trust[edge.from?].is_known();
-                let often = often.filter(|_| is_known).map(|one| one.frequency);
-                Some((edge, place(edge.from?)?, place(edge.to?)?, often))
-            })
+        let edges = self.analysed.graph.edges.iter().zip(frequencies);
+        edges.filter_map(move |(edge, often)| {
+            let (from, to) = (edge.from.filter(is_drawn)?, edge.to.filter(is_drawn)?);
+            let is_known = self.analysed.trust[from].is_known();
+            let often = often.filter(|_| is_known).map(|one| one.frequency);
+            Some((edge, from, to, often))
+        })
     }
 
     fn write_dot(&self, out: &mut dyn Write) -> io::Result<()> {
@@ -137,7 +122,6 @@ impl<'a> Drawing<'a> {
             )?;
         }
         for (edge, from, to, often) in self.drawn_edges() {
-            let (from, to) = (self.blocks[from], self.blocks[to]);
             let label = often.map_or(String::new(), |often| format!(" [label=\"{often:.0}\"]"));
             let style = if edge.kind == EdgeKind::Fall {
                 ""
@@ -147,74 +131,6 @@ impl<'a> Drawing<'a> {
             writeln!(out, "  b{from} -> b{to}{label}{style};")?;
         }
         writeln!(out, "}}")
-    }
-
-    /// Writes blocks below each other by address; jumps down on the right, up on the left.
-    fn write_svg(&self, out: &mut dyn Write) -> io::Result<()> {
-        const LINE: usize = 15;
-        const WIDTH: usize = 560;
-        const MARGIN: usize = 160;
-        let texts: Vec<Vec<String>> = self
-            .blocks
-            .iter()
-            .map(|block| self.block_lines(*block))
-            .collect();
-        let mut tops = Vec::with_capacity(texts.len());
-        let mut top = 20;
-        for text in &texts {
-            tops.push(top);
-            top += text.len() * LINE + 34;
-        }
-        let font = r#"font-family="monospace" font-size="12""#;
-        let width = WIDTH + 2 * MARGIN;
-        write_head(width as f64, top as f64, font, out)?;
-        writeln!(
-            out,
-            "<title>{}</title>\n<defs><marker id=\"a\" markerWidth=\"8\" markerHeight=\"8\" refX=\"7\" refY=\"4\" orient=\"auto\">\
-             <path d=\"M0,0 L8,4 L0,8 z\"/></marker></defs>",
-            escape_xml(&self.analysed.name)
-        )?;
-        for ((block, text), top) in self.blocks.iter().zip(&texts).zip(&tops) {
-            let cold = (255.0 * (1.0 - self.block_heat(*block))) as u8;
-            let height = text.len() * LINE + 8;
-            writeln!(
-                out,
-                "<rect x=\"{MARGIN}\" y=\"{top}\" width=\"{WIDTH}\" height=\"{height}\" fill=\"rgb(255,{cold},{cold})\" stroke=\"black\"/>"
-            )?;
-            for (row, line) in text.iter().enumerate() {
-                writeln!(
-                    out,
-                    "<text x=\"{}\" y=\"{}\">{}</text>",
-                    MARGIN + 6,
-                    top + (row + 1) * LINE,
-                    escape_xml(line)
-                )?;
-            }
-        }
-        let bottom = |place: usize| tops[place] + texts[place].len() * LINE + 8;
-        for (_, from, to, often) in self.drawn_edges() {
-            let (start, end) = (bottom(from), tops[to]);
-            let path = if to == from + 1 {
-                let middle = MARGIN + WIDTH / 2;
-                format!("M{middle},{start} L{middle},{end}")
-            } else {
-                // Longer jumps are drawn further out.
-                let out = 20 + (from.abs_diff(to) * 6).min(MARGIN - 30);
-                let (side, bend) = if to > from {
-                    (MARGIN + WIDTH, MARGIN + WIDTH + out)
-                } else {
-                    (MARGIN, MARGIN - out)
-                };
-                let (start, end) = (start - 6, end + 6);
-                format!("M{side},{start} C{bend},{start} {bend},{end} {side},{end}")
-            };
-            let title = often.map_or(String::new(), |often| format!("<title>{often:.0}</title>"));
-            writeln!(
-                out,
-                "<path d=\"{path}\" fill=\"none\" stroke=\"black\" marker-end=\"url(#a)\">{title}</path>"
-            )?;
-        }
-        writeln!(out, "</svg>")
     }
 }
 

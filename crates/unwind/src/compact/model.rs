@@ -122,7 +122,7 @@ impl CompactUnwinder {
         if module.machine != Some(machine) {
             return None;
         }
-        let offset = (address - mapping.start()).checked_add(mapping.file_offset())?;
+        let offset = mapping.offset_in_file(address)?;
         let table = self
             .tables
             .entry(module.id)
