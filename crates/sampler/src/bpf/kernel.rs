@@ -2,11 +2,11 @@
 
 use crate::bpf::followed::target_entry;
 use crate::bpf::go::LabelRecords;
-use crate::bpf::layout::{Count, Frames, OffKey, StackKey, Wait, Waiting};
+use crate::bpf::layout::Waiting;
 use crate::bpf::load_failure::{explain_load, listen_to_loader};
 use crate::bpf::programs;
 use crate::bpf::python::{CODE_RECORDS, CodeRecords, PythonCounts};
-use crate::bpf::tables::{StackTables, Tables, drain_table, wait_for_running_programs};
+use crate::bpf::tables::{Tables, wait_for_running_programs};
 use crate::events::perf::{self, Scope};
 use crate::processes::cgroups::are_by_memory;
 use crate::processes::jvm::NamedJvms;
@@ -332,7 +332,7 @@ impl<'memory> Kernel<'memory> {
         old
     }
 
-    /// Returns the tables of places and threads of a buffer, which are read and cleared separately.
+    /// Returns the tables of a buffer.
     pub fn buffer_tables(&self, buffer: u32) -> Tables<'_> {
         let maps = &self.skel.maps;
         Tables {
@@ -342,12 +342,13 @@ impl<'memory> Kernel<'memory> {
             runs: maps.runs.as_fd(),
             accounts: maps.accounts.as_fd(),
             cgroups: maps.cgroups.as_fd(),
-            stacks: self.with_stacks.then(|| StackTables {
-                stacks: of_buffer(buffer, [&maps.stacks0, &maps.stacks1]),
-                frames: of_buffer(buffer, [&maps.frames0, &maps.frames1]),
-            }),
+            stacks: (self.with_stacks).then(|| of_buffer(buffer, [&maps.stacks0, &maps.stacks1])),
+            frames: (self.with_stacks || self.off_cpu)
+                .then(|| of_buffer(buffer, [&maps.frames0, &maps.frames1])),
+            waits: (self.off_cpu).then(|| of_buffer(buffer, [&maps.waits0, &maps.waits1])),
             buffer,
             cpus: self.cpus,
+            clears: false,
         }
     }
 
@@ -436,28 +437,6 @@ impl<'memory> Kernel<'memory> {
         self.links.iter().map(AsFd::as_fd)
     }
 
-    /// Drains the stacks of a buffer.
-    pub fn drain_stacks(
-        &self,
-        buffer: u32,
-        each: impl FnMut(&StackKey, Count),
-    ) -> Result<(), Error> {
-        let maps = &self.skel.maps;
-        drain_table(of_buffer(buffer, [&maps.stacks0, &maps.stacks1]), each)
-    }
-
-    /// Drains the frames of a buffer.
-    pub fn drain_frames(&self, buffer: u32, each: impl FnMut(&u64, Frames)) -> Result<(), Error> {
-        let maps = &self.skel.maps;
-        drain_table(of_buffer(buffer, [&maps.frames0, &maps.frames1]), each)
-    }
-
-    /// Drains the waits of a buffer.
-    pub fn drain_waits(&self, buffer: u32, each: impl FnMut(&OffKey, Wait)) -> Result<(), Error> {
-        let maps = &self.skel.maps;
-        drain_table(of_buffer(buffer, [&maps.waits0, &maps.waits1]), each)
-    }
-
     /// Visits the threads that are off the CPU now.
     pub fn each_waiting(&self, mut each: impl FnMut(&Waiting)) {
         if !self.off_cpu {
@@ -498,7 +477,7 @@ fn can_watch_mappings() -> bool {
 }
 
 /// Returns the map of a buffer.
-fn of_buffer<'a, M: AsFd>(buffer: u32, maps: [&'a M; 2]) -> BorrowedFd<'a> {
+pub(crate) fn of_buffer<'a, M: AsFd>(buffer: u32, maps: [&'a M; 2]) -> BorrowedFd<'a> {
     maps[usize::from(buffer != 0)].as_fd()
 }
 

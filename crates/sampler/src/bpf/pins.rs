@@ -2,13 +2,13 @@
 //! the BPF file system. The next process finds them, takes over, and reads their counts.
 
 use crate::Error;
-use crate::bpf::kernel::Kernel;
+use crate::bpf::kernel::{Kernel, of_buffer};
 use crate::bpf::labels::ImageLabels;
 use crate::bpf::layout::{
     Accounting, CgroupPath, Control, Count, CpuRun, Frames, MAX_EVENTS, Place, StackKey, ThreadKey,
 };
 use crate::bpf::python::{CODE_RECORDS, CodeRecords, FrameCode, ScriptFrame};
-use crate::bpf::tables::{StackTables, Tables, wait_for_running_programs};
+use crate::bpf::tables::{Tables, wait_for_running_programs};
 use crate::clock::monotonic_ns;
 use crate::processes::jvm::NamedJvms;
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType};
@@ -359,19 +359,20 @@ impl LeftBehind {
 
     pub(crate) fn buffer_tables(&self, buffer: u32) -> Result<Tables<'_>, Error> {
         let cpus = libbpf_rs::num_possible_cpus().map_err(Error::bpf("counting the CPUs"))?;
+        let stacks = self.stacks.as_ref();
         Ok(Tables {
             places: self.places.as_fd(),
             place_slots: self.places.max_entries() as usize / (2 * cpus.max(1)),
-            threads: self.threads[usize::from(buffer != 0)].as_fd(),
+            threads: of_buffer(buffer, self.threads.each_ref()),
             runs: self.runs.as_fd(),
             accounts: self.accounts.as_fd(),
             cgroups: self.cgroups.as_fd(),
-            stacks: self.stacks.as_ref().map(|left| StackTables {
-                stacks: left.stacks[usize::from(buffer != 0)].as_fd(),
-                frames: left.frames[usize::from(buffer != 0)].as_fd(),
-            }),
+            stacks: stacks.map(|left| of_buffer(buffer, left.stacks.each_ref())),
+            frames: stacks.map(|left| of_buffer(buffer, left.frames.each_ref())),
+            waits: None,
             buffer,
             cpus,
+            clears: false,
         })
     }
 
@@ -390,13 +391,12 @@ impl LeftBehind {
     pub(crate) fn functions_on_stacks(&self) -> Result<FxHashSet<u64>, Error> {
         let mut numbers = FxHashSet::default();
         for buffer in [0, 1] {
-            if let Some(stacks) = self.buffer_tables(buffer)?.stacks {
-                stacks.read_frames(|_, frames: Frames| {
-                    let functions = frames.addresses().iter().copied();
-                    let functions = functions.filter_map(ScriptFrame::of_word);
-                    numbers.extend(functions.map(|frame| frame.code).filter(|code| *code > 0));
-                })?;
-            }
+            let tables = self.buffer_tables(buffer)?;
+            tables.read_frames(|_, frames: Frames| {
+                let functions = frames.addresses().iter().copied();
+                let functions = functions.filter_map(ScriptFrame::of_word);
+                numbers.extend(functions.map(|frame| frame.code).filter(|code| *code > 0));
+            })?;
         }
         Ok(numbers)
     }

@@ -3,7 +3,8 @@
 
 use crate::Error;
 use crate::bpf::layout::{
-    Accounting, CgroupPath, Count, CpuRun, Frames, MAX_EVENTS, Place, Plain, StackKey, ThreadKey,
+    Accounting, CgroupPath, Count, CpuRun, Frames, MAX_EVENTS, OffKey, Place, Plain, StackKey,
+    ThreadKey, Wait,
 };
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -15,7 +16,8 @@ const PIECE: usize = 1 << 20;
 /// Half of the entries of `cgroups`.
 const CGROUPS_KEPT: usize = 1024;
 
-/// The tables of samples and threads of one buffer, which no program fills while they are read.
+/// The tables of one buffer, which no program fills while they are read.
+#[derive(Clone, Copy)]
 pub(crate) struct Tables<'a> {
     /// Places of both buffers.
     pub places: BorrowedFd<'a>,
@@ -26,81 +28,93 @@ pub(crate) struct Tables<'a> {
     pub accounts: BorrowedFd<'a>,
     /// Control groups of both buffers.
     pub cgroups: BorrowedFd<'a>,
-    /// Tables of stacks, if samples are counted by stack, not by place.
-    pub stacks: Option<StackTables<'a>>,
+    /// Table of sampled stacks, if samples are counted by stack, not by place.
+    pub stacks: Option<BorrowedFd<'a>>,
+    /// The frames of stacks, by the numbers in the keys of stacks and waits, if there are stacks.
+    pub frames: Option<BorrowedFd<'a>>,
+    /// Table of waits, if time off the CPU is counted.
+    pub waits: Option<BorrowedFd<'a>>,
     pub buffer: u32,
     pub cpus: usize,
+    /// True if what is read is cleared.
+    pub clears: bool,
 }
 
-/// The tables of stacks of one buffer.
-#[derive(Clone, Copy)]
-pub(crate) struct StackTables<'a> {
-    pub stacks: BorrowedFd<'a>,
-    /// The frames of stacks, by the numbers in the keys of stacks.
-    pub frames: BorrowedFd<'a>,
-}
+impl<'a> Tables<'a> {
+    /// Returns the same tables, of which what is read is cleared.
+    pub fn clearing(self) -> Self {
+        Tables {
+            clears: true,
+            ..self
+        }
+    }
 
-impl StackTables<'_> {
-    /// Reads the counts of sampled stacks, without clearing them.
+    /// Reads the counts of sampled stacks.
     pub fn read_stacks(&self, each: impl FnMut(&StackKey, Count)) -> Result<(), Error> {
-        read_table(self.stacks, each)
+        self.stacks.map_or(Ok(()), |map| self.read_table(map, each))
     }
 
-    /// Reads the frames, without clearing them.
+    /// Reads the frames.
     pub fn read_frames(&self, each: impl FnMut(&u64, Frames)) -> Result<(), Error> {
-        read_table(self.frames, each)
+        self.frames.map_or(Ok(()), |map| self.read_table(map, each))
     }
 
-    /// Clears both.
-    pub fn clear(&self) -> Result<(), Error> {
-        drain_table(self.stacks, |_: &StackKey, _: Count| ())?;
-        drain_table(self.frames, |_: &u64, _: Frames| ())
+    /// Reads the waits that have ended.
+    pub fn read_waits(&self, each: impl FnMut(&OffKey, Wait)) -> Result<(), Error> {
+        self.waits.map_or(Ok(()), |map| self.read_table(map, each))
     }
-}
 
-impl Tables<'_> {
+    fn read_table<K: Plain, V: Plain>(
+        &self,
+        map: BorrowedFd<'_>,
+        each: impl FnMut(&K, V),
+    ) -> Result<(), Error> {
+        if self.clears {
+            walk_table(map, libbpf_sys::bpf_map_lookup_and_delete_batch, each)
+        } else {
+            walk_table(map, libbpf_sys::bpf_map_lookup_batch, each)
+        }
+    }
+
     fn index(&self, event: u32) -> u32 {
         self.buffer * MAX_EVENTS as u32 + event
     }
 
-    /// Reads the places, without clearing them.
+    /// Reads the places: none if samples are counted by stack.
     pub fn read_places(&self, mut each: impl FnMut(&Place)) -> Result<(), Error> {
+        if self.stacks.is_some() {
+            return Ok(());
+        }
         self.walk_places(|places| {
-            places
-                .iter()
-                .filter(|place| place.count > 0)
-                .for_each(&mut each);
+            for place in places.iter_mut().filter(|place| place.count > 0) {
+                each(place);
+                if self.clears {
+                    *place = Place::default();
+                }
+            }
         })
     }
 
     /// Reads the control groups by their numbers; clears them only when room runs short.
     pub fn read_cgroups(&self, mut each: impl FnMut(u32, &CgroupPath)) -> Result<(), Error> {
         let mut count = 0;
-        read_table(self.cgroups, |number: &u32, path: CgroupPath| {
+        let step = libbpf_sys::bpf_map_lookup_batch;
+        walk_table(self.cgroups, step, |number: &u32, path: CgroupPath| {
             count += 1;
             each(*number, &path);
         })?;
         if count > CGROUPS_KEPT {
-            drain_table(self.cgroups, |_: &u32, _: CgroupPath| ())
+            let clearing = self.clearing();
+            clearing.read_table(self.cgroups, |_: &u32, _: CgroupPath| ())
         } else {
             Ok(())
         }
     }
 
-    /// Reads the threads, without clearing them.
+    /// Reads the threads.
     pub fn read_threads(&self, mut each: impl FnMut(&ThreadKey, Count)) -> Result<(), Error> {
         self.last_runs(&mut each)?;
-        read_table(self.threads, each)
-    }
-
-    /// Reads and clears the places.
-    pub fn drain_places(&self, mut each: impl FnMut(&Place)) -> Result<(), Error> {
-        self.walk_places(|places| {
-            for place in places.iter_mut().filter(|place| place.count > 0) {
-                each(place);
-                *place = Place::default();
-            }
-        })
+        self.read_table(self.threads, each)
     }
 
     /// Visits all slots for places, a piece at a time: mapped pieces count as this process's
@@ -121,21 +135,15 @@ impl Tables<'_> {
         Ok(())
     }
 
-    /// Reads and clears the threads.
-    pub fn drain_threads(&self, mut each: impl FnMut(&ThreadKey, Count)) -> Result<(), Error> {
-        self.last_runs(&mut each)?;
-        for event in 0..MAX_EVENTS as u32 {
-            clear_each_cpu::<CpuRun>(self.cpus, self.runs, self.index(event))?;
-        }
-        drain_table(self.threads, each)
-    }
-
     /// Reads the thread that each CPU sampled last, which is not in the table yet.
     fn last_runs(&self, each: &mut impl FnMut(&ThreadKey, Count)) -> Result<(), Error> {
         for event in 0..MAX_EVENTS as u32 {
             let last = of_each_cpu::<CpuRun>(self.cpus, self.runs, self.index(event))?;
             for run in last.iter().filter(|run| run.count.count > 0) {
                 each(&run.thread, run.count);
+            }
+            if self.clears {
+                clear_each_cpu::<CpuRun>(self.cpus, self.runs, self.index(event))?;
             }
         }
         Ok(())
@@ -183,12 +191,13 @@ impl Tables<'_> {
 
     /// Clears the tables and the accounting.
     pub fn clear(&self) -> Result<(), Error> {
-        match &self.stacks {
-            Some(stacks) => stacks.clear()?,
-            None => self.drain_places(|_| ())?,
-        }
-        self.drain_threads(|_, _| ())?;
-        self.clear_accounts()
+        let tables = self.clearing();
+        tables.read_places(|_| ())?;
+        tables.read_stacks(|_, _| ())?;
+        tables.read_frames(|_, _| ())?;
+        tables.read_waits(|_, _| ())?;
+        tables.read_threads(|_, _| ())?;
+        tables.clear_accounts()
     }
 }
 
@@ -290,22 +299,6 @@ pub(crate) fn wait_for_running_programs() {
     }
 }
 
-/// Reads and clears a hash table.
-pub(crate) fn drain_table<K: Plain, V: Plain>(
-    map: BorrowedFd<'_>,
-    each: impl FnMut(&K, V),
-) -> Result<(), Error> {
-    walk_table(map, libbpf_sys::bpf_map_lookup_and_delete_batch, each)
-}
-
-/// Reads a hash table, without clearing it.
-fn read_table<K: Plain, V: Plain>(
-    map: BorrowedFd<'_>,
-    each: impl FnMut(&K, V),
-) -> Result<(), Error> {
-    walk_table(map, libbpf_sys::bpf_map_lookup_batch, each)
-}
-
 /// Type of `bpf_map_lookup_batch` and similar functions.
 type Batch = unsafe extern "C" fn(
     libc::c_int,
@@ -317,6 +310,7 @@ type Batch = unsafe extern "C" fn(
     *const libbpf_sys::bpf_map_batch_opts,
 ) -> libc::c_int;
 
+/// Reads a hash table, batch by batch.
 fn walk_table<K: Plain, V: Plain>(
     map: BorrowedFd<'_>,
     step: Batch,

@@ -2,6 +2,7 @@
 
 use crate::Error;
 use crate::bpf::frame_words::{FIRST_LABEL, FrameWord, VDSO_LABEL};
+use crate::bpf::kernel::Setting;
 use crate::bpf::tables::Tables;
 use crate::processes::cgroups::CgroupPaths;
 use crate::processes::images::{ImageTable, KERNEL, UNKNOWN};
@@ -256,6 +257,21 @@ impl Collection {
             stack = self.add_word(frame, pid, time, stack);
         }
         self.kernel_stack(kernel, stack)
+    }
+
+    /// Adds a stack of user and kernel frames that the collector found at `time`.
+    pub fn stack_of_words(
+        &mut self,
+        setting: Setting,
+        pid: u32,
+        time: u64,
+        (user, kernel): (&[u64], &[u64]),
+    ) -> Option<StackId> {
+        if setting.tables {
+            self.walked_stack(pid, time, user, kernel)
+        } else {
+            self.add_stack(pid, time, user, kernel)
+        }
     }
 
     /// Returns the stack in which a caller has called a frame of process `pid` at `time`. A

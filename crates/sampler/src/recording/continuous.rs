@@ -8,7 +8,7 @@
 use crate::bpf::kernel::{LoaderMemory, Setting, can_walk_by_tables};
 use crate::bpf::layout::{Accounting, MAX_EVENTS};
 use crate::bpf::pins::{self, LeftBehind};
-use crate::bpf::tables::{StackTables, Tables};
+use crate::bpf::tables::Tables;
 use crate::capabilities::{Question, check_first_pid_namespace, check_process_ids};
 use crate::clock::{monotonic_ns, unix_ns};
 use crate::events::cost::rate_within;
@@ -18,12 +18,10 @@ use crate::host::{online_cpus, read_host};
 use crate::options::Rate;
 use crate::processes::startup_files::startup_files;
 use crate::processes::unreadable::FindNames;
-use crate::recording::collection::{Collection, Total};
+use crate::recording::collection::Collection;
+use crate::recording::counted_buffer::{check_accounts, count_samples};
 use crate::recording::finish::{self, NameSources};
-use crate::recording::kernel_source::{
-    KernelSource, count_drained_stacks, count_place, count_thread,
-};
-use crate::recording::walked_stacks::DrainedFrames;
+use crate::recording::kernel_source::KernelSource;
 use crate::{Error, EventSpec};
 use profile::{CallGraph, Collector, Event, Recording, StackWalks, Target, Unit};
 use std::mem::MaybeUninit;
@@ -395,7 +393,7 @@ impl<'memory> Continuous<'memory> {
         self.source.set_periods();
         self.source.read_bookkeeping(&mut self.collection);
         let age = monotonic_ns().saturating_sub(self.drained_ns);
-        let events = self.collection.totals.len();
+        let events = self.source.events.len();
         let full = self.collection.maps.ended_count() >= ENDED_MOST
             || self.source.is_filling_up(events)?;
         Ok(match age >= self.options.interval.as_nanos() as u64 {
@@ -440,15 +438,17 @@ impl<'memory> Continuous<'memory> {
         let labelled = self.source.take_labelled();
         self.collection.labelled.extend(labelled);
         let tables = self.source.buffer_tables(number & 1);
-        let account = read_buffer(&mut self.collection, &tables, self.source.events.len())?;
-        if account.taken >= FEW_SAMPLES && account.spent_ns > 0 {
-            self.sample_cost_ns = self.interrupt_cost_ns + account.spent_ns / account.taken;
+        let accounts = read_buffer(&mut self.collection, &tables, self.source.events.len())?;
+        let taken: u64 = accounts.iter().map(|account| account.taken).sum();
+        let spent_ns: u64 = accounts.iter().map(|account| account.spent_ns).sum();
+        if taken >= FEW_SAMPLES && spent_ns > 0 {
+            self.sample_cost_ns = self.interrupt_cost_ns + spent_ns / taken;
         }
-        for (number, total) in self.collection.totals.iter().enumerate() {
+        for (number, account) in accounts.iter().enumerate() {
             let scale = self.source.multiplex_scale(number);
             recording
                 .events
-                .push(drained_event(&self.source.events[number], *total, scale));
+                .push(drained_event(&self.source.events[number], account, scale));
         }
         self.move_samples(&mut recording);
         self.note_walks(&mut recording);
@@ -584,23 +584,15 @@ impl<'memory> Continuous<'memory> {
             });
             recording.start_unix_ns = since_unix_ns.min(until);
             recording.duration_ns = until - recording.start_unix_ns;
-            // The totals of the other collector's events are kept apart: its events may differ from
-            // this one's.
-            let own = std::mem::replace(
-                &mut self.collection.totals,
-                vec![Total::default(); events.len()],
-            );
-            // So are its labels of images.
+            // Its labels of images are not this collector's.
             let labels = std::mem::replace(&mut self.collection.labelled, left.labelled_files());
             let result = read_buffer(&mut self.collection, &tables, events.len());
             self.collection.labelled = labels;
-            let totals = std::mem::replace(&mut self.collection.totals, own);
-            result?;
-            for (event, total) in events.iter().zip(totals) {
+            for (event, account) in events.iter().zip(result?) {
                 recording.events.push(Event {
-                    taken: total.taken,
-                    stored: total.stored,
-                    dropped: total.dropped,
+                    taken: account.taken,
+                    stored: account.stored,
+                    dropped: account.dropped,
                     lost: 0,
                     ..event.clone()
                 });
@@ -623,7 +615,7 @@ impl<'memory> Continuous<'memory> {
     /// Describes the events as a recording does, for a collector that takes over.
     fn described_events(&self) -> Vec<Event> {
         let open = self.source.events.iter();
-        open.map(|open| drained_event(open, Total::default(), 1.0))
+        open.map(|open| drained_event(open, &Accounting::default(), 1.0))
             .collect()
     }
 
@@ -633,7 +625,7 @@ impl<'memory> Continuous<'memory> {
     /// [`Error::System`].
     pub fn is_counting(&self) -> Result<bool, Error> {
         let tables = self.source.buffer_tables(self.source.fill_number() & 1);
-        let accounts = tables.sum_accounts(self.collection.totals.len())?;
+        let accounts = tables.sum_accounts(self.source.events.len())?;
         Ok(accounts.iter().any(|account| account.taken > 0))
     }
 
@@ -680,7 +672,7 @@ fn empty_recording(call_graph: CallGraph) -> Recording {
 
 fn drained_event(
     open: &crate::recording::kernel_source::Open,
-    total: Total,
+    account: &Accounting,
     multiplex_scale: f64,
 ) -> Event {
     let timed = open.spec.is_timed();
@@ -692,64 +684,26 @@ fn drained_event(
         frequency: timed.then_some(rate as f64),
         mixed_periods: false,
         multiplex_scale,
-        taken: total.taken,
-        stored: total.stored,
-        dropped: total.dropped,
+        taken: account.taken,
+        stored: account.stored,
+        dropped: account.dropped,
         lost: 0,
     }
 }
 
-/// Reads a buffer into the collection, whose totals are then those of the buffer; returns the
-/// account of all events together.
+/// Adds the samples of a buffer to the collection; returns the accounts of the events.
 fn read_buffer(
     collection: &mut Collection,
     tables: &Tables<'_>,
     events: usize,
-) -> Result<Accounting, Error> {
-    let mut stored = vec![0u64; MAX_EVENTS];
-    let mut sum = Accounting::default();
-    collection.add_cgroups(tables)?;
-    match &tables.stacks {
-        Some(stacks) => read_stacks(collection, stacks, &mut stored)?,
-        None => tables.read_places(|place| {
-            if let Some(stored) = stored.get_mut(usize::from(place.event)) {
-                *stored += u64::from(place.count);
-                count_place(collection, SETTING, place);
-            }
-        })?,
-    }
-    tables.read_threads(|key, count| count_thread(collection, key, count))?;
-    let accounts = tables.sum_accounts(events)?;
-    for (number, account) in accounts.iter().enumerate() {
-        let Accounting { taken, dropped, .. } = *account;
-        sum.taken += taken;
-        sum.spent_ns += account.spent_ns;
-        let stored = stored[number];
-        collection.totals[number] = Total {
-            taken,
-            stored,
-            dropped,
-            lost: 0,
-        };
-        if taken != stored + dropped {
-            collection.warnings.insert(format!(
-                "accounting: in one drain {taken} samples of event {number} were taken, {stored} stored and {dropped} dropped"
-            ));
-        }
-    }
-    Ok(sum)
-}
-
-fn read_stacks(
-    collection: &mut Collection,
-    tables: &StackTables<'_>,
-    stored: &mut [u64],
-) -> Result<(), Error> {
-    let frames = DrainedFrames::read(|each| tables.read_frames(each))?;
-    let mut counts = Vec::new();
-    tables.read_stacks(|key, count| counts.push((*key, count)))?;
-    count_drained_stacks(collection, STACKS_SETTING, &counts, &frames, stored);
-    Ok(())
+) -> Result<Vec<Accounting>, Error> {
+    let setting = if tables.stacks.is_some() {
+        STACKS_SETTING
+    } else {
+        SETTING
+    };
+    let (_, stored) = count_samples(collection, tables, setting)?;
+    check_accounts(collection, tables, events, &stored)
 }
 
 /// Returns the collectors pinned below this directory with their names, oldest first.

@@ -2,9 +2,7 @@
 
 use crate::bpf::go::LabelRecords;
 use crate::bpf::kernel::{self, Kernel, LoaderMemory, Setting};
-use crate::bpf::layout::{
-    self, Accounting, Count, OffKey, PLACE_FILE, PLACE_KERNEL, Place, StackKey, Waiting,
-};
+use crate::bpf::layout::{Accounting, OffKey, StackKey, Waiting};
 use crate::bpf::python::CodeRecords;
 use crate::bpf::tables::Tables;
 use crate::clock::{monotonic_ns, own_cpu_ns};
@@ -13,18 +11,15 @@ use crate::events::jitter::Jitter;
 use crate::events::perf::{self, Scope};
 use crate::events::rings::{self, Mappings, Rings};
 use crate::processes::jvm::NamedJvms;
-use crate::recording::collection::{Collection, kernel_location};
+use crate::recording::collection::Collection;
+use crate::recording::counted_buffer::{check_accounts, count_samples};
 use crate::recording::script_functions::FUNCTIONS_LOST;
-use crate::recording::tally::{self, Amount, SampleKey, ThreadKey};
-use crate::recording::walked_stacks::DrainedFrames;
+use crate::recording::tally::{Amount, SampleKey, ThreadKey};
 use crate::unwinding::{TableSettings, UnfinishedTables, Unwinding, target_name};
 use crate::{Error, EventSpec, Options, TargetSpec};
-use profile::{
-    EventId, FileIdentity, Image, ImageOffset, Location, ProcessAddress, StackId, StackWalks, Waker,
-};
+use profile::{EventId, FileIdentity, Image, ImageOffset, Location, StackId, StackWalks, Waker};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeSet;
-use std::num::NonZeroU32;
 use std::os::fd::{OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -34,9 +29,6 @@ const LONGEST_FILL_NS: u64 = 15_000_000_000;
 
 /// Longest wait of a command for the tables of files that every program runs.
 const LONGEST_PREPARATION: Duration = Duration::from_millis(500);
-
-/// Number of stacks of a drain that are counted between two checks of the number of frames.
-const STACKS_AT_ONCE: usize = 4096;
 
 /// An event that is being recorded.
 pub(crate) struct Open {
@@ -494,127 +486,47 @@ impl<'memory> KernelSource<'memory> {
         // After the flip: each mapping that precedes a sample in `buffer` has its record.
         self.read_bookkeeping(collection);
         self.drains += 1;
-        collection.add_cgroups(&self.kernel.buffer_tables(buffer))?;
-        let mut stored = vec![0; layout::MAX_EVENTS];
-        self.take_places(collection, buffer, &mut stored)?;
-        self.take_stacks(collection, buffer, &mut stored)?;
-        self.take_waits(collection, buffer, &mut stored)?;
-        self.take_threads(collection, buffer)?;
-        self.settle_accounts(collection, buffer, &stored)?;
+        let labelled = self.take_labelled();
+        collection.labelled.extend(labelled);
+        let tables = self.kernel.buffer_tables(buffer).clearing();
+        let (drained, mut stored) = count_samples(collection, &tables, self.setting)?;
+        if self.setting.off_cpu {
+            // Waits may refer to frames of former drains.
+            let drain = self.drains;
+            let stacks = drained.stacks();
+            let stacks = stacks.map(|(number, words)| (number, (words.to_vec(), drain)));
+            self.frames.extend(stacks);
+            self.count_waits(collection, &tables, &mut stored)?;
+        }
+        let events = collection.totals.len();
+        let accounts = check_accounts(collection, &tables, events, &stored)?;
+        tables.clear_accounts()?;
+        for (total, account) in collection.totals.iter_mut().zip(&accounts) {
+            total.taken += account.taken;
+            total.stored += account.stored;
+            total.dropped += account.dropped;
+        }
         self.forget_frames();
         collection.maps.forget_ended(before);
         Ok(())
     }
 
-    /// Checks that no loss went uncounted, and adds up the accounts.
-    fn settle_accounts(
+    fn count_waits(
         &self,
         collection: &mut Collection,
-        buffer: u32,
-        stored: &[u64],
-    ) -> Result<(), Error> {
-        let tables = self.kernel.buffer_tables(buffer);
-        let accounts = tables.sum_accounts(collection.totals.len())?;
-        tables.clear_accounts()?;
-        for (event, account) in accounts.iter().enumerate() {
-            let Accounting { taken, dropped, .. } = *account;
-            let total = &mut collection.totals[event];
-            total.taken += taken;
-            total.stored += stored[event];
-            total.dropped += dropped;
-            if taken != stored[event] + dropped {
-                collection.warnings.insert(format!(
-                    "accounting: in one drain {taken} samples of event {event} were taken, {} stored and {dropped} dropped",
-                    stored[event]
-                ));
-            }
-        }
-        Ok(())
-    }
-
-    fn take_places(
-        &mut self,
-        collection: &mut Collection,
-        buffer: u32,
+        tables: &Tables<'_>,
         stored: &mut [u64],
     ) -> Result<(), Error> {
-        if self.setting.stacks {
-            return Ok(());
-        }
-        let setting = self.setting;
-        self.kernel.buffer_tables(buffer).drain_places(|place| {
-            stored[usize::from(place.event)] += u64::from(place.count);
-            count_place(collection, setting, place);
-        })
-    }
-
-    fn take_stacks(
-        &mut self,
-        collection: &mut Collection,
-        buffer: u32,
-        stored: &mut [u64],
-    ) -> Result<(), Error> {
-        let (frames, drain, setting) = (&mut self.frames, self.drains, self.setting);
-        if let Some(unwinding) = &mut self.unwinding {
-            collection.labelled.extend(unwinding.take_labelled());
-        }
-        // Waits may refer to frames of former drains.
-        let in_one_drain = setting.tables && !setting.off_cpu;
-        let mut drained = DrainedFrames::default();
-        if setting.stacks || setting.off_cpu {
-            drained = DrainedFrames::read(|each| self.kernel.drain_frames(buffer, each))?;
-        }
-        if !in_one_drain {
-            let stacks = drained.stacks();
-            frames.extend(stacks.map(|(number, words)| (number, (words.to_vec(), drain))));
-        }
-        if !setting.stacks {
-            return Ok(());
-        }
-        let mut counts = Vec::new();
-        self.kernel
-            .drain_stacks(buffer, |key, count| counts.push((*key, count)))?;
-        if in_one_drain {
-            count_drained_stacks(collection, setting, &counts, &drained, stored);
-            return Ok(());
-        }
-        for counts in counts.chunks(STACKS_AT_ONCE) {
-            let mut resolved = FxHashMap::default();
-            let stack_of = |collection: &mut Collection, key: &StackKey, count: Count| {
-                let place = (key.user, key.kernel, key.tgid, key.space);
-                let stack = || thread_stack(collection, frames, setting, key, count.first_ns);
-                *resolved.entry(place).or_insert_with(stack)
-            };
-            count_stacks(collection, setting, counts, stored, stack_of);
-            collection.bound_stacks();
-        }
-        Ok(())
-    }
-
-    fn take_waits(
-        &mut self,
-        collection: &mut Collection,
-        buffer: u32,
-        stored: &mut [u64],
-    ) -> Result<(), Error> {
-        if !self.setting.off_cpu {
-            return Ok(());
-        }
-        let (setting, frames) = (self.setting, &self.frames);
-        self.kernel.drain_waits(buffer, |key, wait| {
+        tables.read_waits(|key, wait| {
             let amount = Amount {
                 count: wait.count,
                 weight: wait.weight_ns,
             };
             stored[key.thread.event as usize] += wait.count;
+            let (frames, setting) = (&self.frames, self.setting);
             count_wait(collection, frames, setting, key, wait.first_ns, amount);
             collection.bound_stacks();
         })
-    }
-
-    fn take_threads(&mut self, collection: &mut Collection, buffer: u32) -> Result<(), Error> {
-        let tables = self.kernel.buffer_tables(buffer);
-        tables.drain_threads(|key, count| count_thread(collection, key, count))
     }
 
     /// Counts the wait of a thread that was still off the CPU when the recording ended.
@@ -663,140 +575,6 @@ impl<'memory> KernelSource<'memory> {
     }
 }
 
-fn amount_of_samples(count: u64) -> Amount {
-    Amount {
-        count,
-        weight: count,
-    }
-}
-
-/// Counts samples of a drain whose stacks were walked by tables and whose frames are all of that
-/// drain.
-pub(crate) fn count_drained_stacks(
-    collection: &mut Collection,
-    setting: Setting,
-    counts: &[(StackKey, Count)],
-    drained: &DrainedFrames,
-    stored: &mut [u64],
-) {
-    for counts in counts.chunks(STACKS_AT_ONCE) {
-        collection.add_walked_users(counts.iter().map(|(key, _)| key.user), drained);
-        let mut resolved = FxHashMap::default();
-        let stack_of = |collection: &mut Collection, key: &StackKey, count: Count| {
-            if let Some(known) = collection.known_stack(key.user, key.kernel, drained) {
-                return known;
-            }
-            let place = (key.user, key.kernel, key.tgid, key.space);
-            let stack = || {
-                let (user, kernel) = (drained.frames_of(key.user), drained.frames_of(key.kernel));
-                collection.walked_stack(key.tgid, count.first_ns, user, kernel)
-            };
-            *resolved.entry(place).or_insert_with(stack)
-        };
-        count_stacks(collection, setting, counts, stored, stack_of);
-        collection.bound_stacks();
-    }
-}
-
-/// Counts the samples of stacks, which `stack_of` finds.
-fn count_stacks(
-    collection: &mut Collection,
-    setting: Setting,
-    counts: &[(StackKey, Count)],
-    stored: &mut [u64],
-    mut stack_of: impl FnMut(&mut Collection, &StackKey, Count) -> Option<StackId>,
-) {
-    for (key, count) in counts {
-        let Some(stored) = stored.get_mut(usize::from(key.event)) else {
-            continue;
-        };
-        // A collector without room for the frames has dropped the sample.
-        let Some(stack) = stack_of(collection, key, *count) else {
-            continue;
-        };
-        count_stack(collection, setting, key, stack, count.count);
-        *stored += count.count;
-    }
-}
-
-/// Counts the samples of a stack.
-fn count_stack(
-    collection: &mut Collection,
-    setting: Setting,
-    key: &StackKey,
-    stack: StackId,
-    count: u64,
-) {
-    let process = collection.field_name(&key.name);
-    let key = SampleKey {
-        event: EventId(key.event),
-        process,
-        pid: setting.per_process.then_some(key.tgid),
-        tid: setting.per_thread.then_some(key.tid),
-        cgroup: Some(collection.cgroup(key.cgroup)),
-        labels: collection.goroutine_labels(key.labels),
-        stack,
-        slice: collection.slice(),
-        waker: None,
-    };
-    collection.tally.count_sample(key, amount_of_samples(count));
-}
-
-/// Counts the samples of a place.
-pub(crate) fn count_place(collection: &mut Collection, setting: Setting, place: &Place) {
-    let key = tally::PlaceKey {
-        location: place_location(collection, place),
-        event: EventId(place.event.into()),
-        process: collection.field_name(&place.name),
-        pid: NonZeroU32::new(place.tgid).filter(|_| setting.per_process),
-        tid: NonZeroU32::new(place.tid), // set only if samples are separated by thread
-        cgroup: collection.cgroup(place.cgroup()),
-        slice: collection
-            .slice()
-            .and_then(|slice| NonZeroU32::new(slice + 1)),
-    };
-    collection.tally.count_at_place(key, place.count.into());
-}
-
-/// Counts the samples of a thread.
-pub(crate) fn count_thread(collection: &mut Collection, key: &layout::ThreadKey, count: Count) {
-    let key = ThreadKey {
-        event: EventId(key.event),
-        pid: key.tgid,
-        tid: key.tid,
-        process: collection.field_name(&key.name),
-        cgroup: Some(collection.cgroup(key.cgroup)),
-    };
-    collection
-        .tally
-        .count_in_thread(key, amount_of_samples(count.count));
-}
-
-/// Returns the location of a counted place.
-fn place_location(collection: &mut Collection, place: &Place) -> Location {
-    match place.kind {
-        PLACE_KERNEL => kernel_location(place.offset),
-        PLACE_FILE => Location {
-            image: collection.images.file_without_path(FileIdentity {
-                major: place.device >> 20,
-                minor: place.device & 0xf_ffff,
-                inode: place.inode,
-                generation: place.generation().into(),
-            }),
-            offset: ImageOffset(place.offset),
-        },
-        _ => {
-            let address = ProcessAddress(place.offset);
-            collection.maps.locate_address(
-                place.tgid,
-                place.first_ns(),
-                address,
-                &mut collection.images,
-            )
-        }
-    }
-}
-
 type FrameTable = FxHashMap<u64, (Vec<u64>, u64)>;
 
 /// Returns the stack of a thread's key.
@@ -808,12 +586,8 @@ fn thread_stack(
     first_ns: u64,
 ) -> Option<StackId> {
     let of = |number: u64| frames.get(&number).map_or(&[][..], |kept| &kept.0);
-    let (user, kernel) = (of(key.user), of(key.kernel));
-    if setting.tables {
-        collection.walked_stack(key.tgid, first_ns, user, kernel)
-    } else {
-        collection.add_stack(key.tgid, first_ns, user, kernel)
-    }
+    let words = (of(key.user), of(key.kernel));
+    collection.stack_of_words(setting, key.tgid, first_ns, words)
 }
 
 fn count_wait(

@@ -8,6 +8,7 @@ pub(crate) mod branches;
 pub(crate) mod bursts;
 pub(crate) mod collection;
 pub(crate) mod continuous;
+pub(crate) mod counted_buffer;
 pub(crate) mod finish;
 pub(crate) mod goroutine_labels;
 pub(crate) mod jvm_names;
