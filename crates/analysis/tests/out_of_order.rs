@@ -282,6 +282,7 @@ fn counts_of_some_blocks_settle_the_others_and_wrong_ones_do_no_harm() {
                         block,
                         executions: (frequency * PERIOD * wrong).round(),
                         period: PERIOD,
+                        deviation: None,
                     });
                 }
             }

@@ -21,6 +21,21 @@ const HARMLESS: [libc::c_int; 4] = [libc::SIGURG, libc::SIGWINCH, libc::SIGCHLD,
 /// The ioctl that sets new attributes.
 const IOC_MODIFY_ATTRIBUTES: libc::c_ulong = 0x4008_240b;
 
+/// Returns the attributes of the event of executing the instruction at an address.
+pub(crate) fn execution_attributes(place: u64) -> pe::perf_event_attr {
+    let mut attr = pe::perf_event_attr {
+        size: size_of::<pe::perf_event_attr>() as u32,
+        type_: pe::PERF_TYPE_BREAKPOINT,
+        bp_type: pe::HW_BREAKPOINT_X,
+        ..Default::default()
+    };
+    attr.__bindgen_anon_3.bp_addr = place;
+    attr.__bindgen_anon_4.bp_len = size_of::<libc::c_long>() as u64;
+    attr.set_exclude_kernel(1);
+    attr.set_exclude_hv(1);
+    attr
+}
+
 /// A breakpoint of one thread, which lasts until it is dropped.
 pub(crate) struct Breakpoint {
     event: OwnedFd,
@@ -39,17 +54,8 @@ impl Breakpoint {
         times: u64,
         signal: libc::c_int,
     ) -> io::Result<Self> {
-        let mut attr = pe::perf_event_attr {
-            size: size_of::<pe::perf_event_attr>() as u32,
-            type_: pe::PERF_TYPE_BREAKPOINT,
-            bp_type: pe::HW_BREAKPOINT_X,
-            ..Default::default()
-        };
+        let mut attr = execution_attributes(place);
         attr.__bindgen_anon_1.sample_period = times;
-        attr.__bindgen_anon_3.bp_addr = place;
-        attr.__bindgen_anon_4.bp_len = size_of::<libc::c_long>() as u64;
-        attr.set_exclude_kernel(1);
-        attr.set_exclude_hv(1);
         let scope = Scope {
             pid: thread,
             cpu: -1,

@@ -80,6 +80,19 @@ pub(crate) struct Scope {
 
 /// Opens an event.
 pub(crate) fn open_event(attr: &perf_event_attr, scope: Scope) -> io::Result<OwnedFd> {
+    open_with_leader(attr, scope, -1)
+}
+
+/// Opens an event in the group of another one.
+pub(crate) fn open_in_group(
+    attr: &perf_event_attr,
+    scope: Scope,
+    leader: &OwnedFd,
+) -> io::Result<OwnedFd> {
+    open_with_leader(attr, scope, leader.as_raw_fd())
+}
+
+fn open_with_leader(attr: &perf_event_attr, scope: Scope, leader: RawFd) -> io::Result<OwnedFd> {
     let mut attr = *attr;
     // SAFETY: `attr` is a valid perf_event_attr of the size that it states.
     let fd = unsafe {
@@ -87,7 +100,7 @@ pub(crate) fn open_event(attr: &perf_event_attr, scope: Scope) -> io::Result<Own
             &mut attr,
             scope.pid,
             scope.cpu,
-            -1,
+            leader,
             pe::bindings::PERF_FLAG_FD_CLOEXEC.into(),
         )
     };
