@@ -40,10 +40,10 @@ pub(crate) struct Tables<'a> {
     pub clears: bool,
 }
 
-impl<'a> Tables<'a> {
+impl Tables<'_> {
     /// Returns the same tables, of which what is read is cleared.
-    pub fn clearing(self) -> Self {
-        Tables {
+    pub fn clearing_reads(self) -> Self {
+        Self {
             clears: true,
             ..self
         }
@@ -104,7 +104,7 @@ impl<'a> Tables<'a> {
             each(*number, &path);
         })?;
         if count > CGROUPS_KEPT {
-            let clearing = self.clearing();
+            let clearing = self.clearing_reads();
             clearing.read_table(self.cgroups, |_: &u32, _: CgroupPath| ())
         } else {
             Ok(())
@@ -191,7 +191,7 @@ impl<'a> Tables<'a> {
 
     /// Clears the tables and the accounting.
     pub fn clear(&self) -> Result<(), Error> {
-        let tables = self.clearing();
+        let tables = self.clearing_reads();
         tables.read_places(|_| ())?;
         tables.read_stacks(|_, _| ())?;
         tables.read_frames(|_, _| ())?;

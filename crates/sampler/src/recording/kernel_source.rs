@@ -488,7 +488,7 @@ impl<'memory> KernelSource<'memory> {
         self.drains += 1;
         let labelled = self.take_labelled();
         collection.labelled.extend(labelled);
-        let tables = self.kernel.buffer_tables(buffer).clearing();
+        let tables = self.kernel.buffer_tables(buffer).clearing_reads();
         let (drained, mut stored) = count_samples(collection, &tables, self.setting)?;
         if self.setting.off_cpu {
             // Waits may refer to frames of former drains.
