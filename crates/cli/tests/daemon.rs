@@ -264,7 +264,10 @@ fn a_removed_database_is_made_again() {
     let _load = Load::start();
     let daemon = Daemon::start(&db, &["--merge", "1s"]);
     daemon.wait_for("collecting", |status| taken(status) > 100);
+    // Stopped meanwhile: what it writes into a directory just emptied would keep it.
+    daemon.signal("STOP");
     fs::remove_dir_all(&db).expect("removed");
+    daemon.signal("CONT");
     let end = Instant::now() + Duration::from_secs(30);
     while daemon.try_ask("status").is_none() {
         assert!(Instant::now() < end, "{}", daemon.said());

@@ -53,8 +53,10 @@ impl Daemon {
     fn spawn(db: &Path, args: &[&str], change: impl FnOnce(&mut Command)) -> Self {
         let talk = db.with_extension("talk");
         let file = fs::File::options().append(true).create(true).open(&talk);
-        let mut command = Command::new(VITALFEW);
+        // Under `nohup` it would inherit that SIGHUP is ignored.
+        let mut command = Command::new("env");
         command
+            .args(["--default-signal=HUP", VITALFEW])
             .args(["daemon", "run", "--db"])
             .arg(db)
             .args(if args.contains(&"--interval") {
