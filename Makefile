@@ -35,6 +35,8 @@ test: setup page
 lint: page
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	@# Comments end at column 100, but for tables and what the answers of mcp quote.
+	! LC_ALL=C.UTF-8 grep -rnP --include=*.rs '^(?=.{101}) *//' crates | grep -vE '//! \||mcp/parameters.rs'
 	packaging/module_circles.py --test
 	packaging/module_circles.py
 	! command -v cargo-deny >/dev/null || $(CARGO) deny --log-level error check licenses bans sources

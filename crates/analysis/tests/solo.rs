@@ -155,7 +155,8 @@ fn halts_are_cut_off_and_many_of_them_are_dependence() {
     assert_eq!(few.verdict, SoloVerdict::Interference);
 }
 
-/// Begins an interval of the first thread, every fourth of which is a placebo. Returns the time alone.
+/// Begins an interval of the first thread, every fourth of which is a placebo. Returns the time
+/// alone.
 fn begin_interval(trace: &mut Trace, number: u64, start: u64) -> (u64, u64) {
     let alone = (start + 2 * MS, start + 3 * MS);
     trace.items[0].push(TraceItem::Solo(SoloInterval {

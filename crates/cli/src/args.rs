@@ -186,8 +186,8 @@ pub struct Record {
     /// Record where samples fall, without call stacks
     #[arg(long, conflicts_with = "call_graph")]
     pub no_stacks: bool,
-    /// How to record call stacks: in the kernel by unwind tables, and by frame pointers in code that
-    /// has none (auto, as -g); by frame pointers alone (fp); from copies of the stack
+    /// How to record call stacks: in the kernel by unwind tables, and by frame pointers in code
+    /// that has none (auto, as -g); by frame pointers alone (fp); from copies of the stack
     /// (dwarf[,BYTES of it, default 16384])
     #[arg(long, value_name = "auto|fp|dwarf", value_parser = call_graph)]
     pub call_graph: Option<CallGraphArg>,
@@ -195,8 +195,8 @@ pub struct Record {
     #[arg(long, value_name = "MIB", default_value_t = 256,
           value_parser = clap::value_parser!(u64).range(1..=1024))]
     pub unwind_memory: u64,
-    /// Do not have the JVMs that are recorded (JDK 17 or later), nor Node.js and .NET when the command
-    /// starts them, write the names of their functions to /tmp/perf-PID.map
+    /// Do not have the JVMs that are recorded (JDK 17 or later), nor Node.js and .NET when the
+    /// command starts them, write the names of their functions to /tmp/perf-PID.map
     #[arg(long)]
     pub no_attach: bool,
     /// Take the processor's records of the last branches (LBR, BRBE) with samples of taken branches
@@ -235,8 +235,8 @@ pub struct Record {
     /// Where.
     #[command(flatten)]
     pub database: DatabaseArg,
-    /// Keep copies of the programs and libraries that had samples, for annotate and report --by line
-    /// after a rebuild: in FILE.images, or in images/ of the database
+    /// Keep copies of the programs and libraries that had samples, for annotate and report --by
+    /// line after a rebuild: in FILE.images, or in images/ of the database
     #[arg(long)]
     pub keep_images: bool,
     /// With --all: let other users read the recording, as the umask says (default: its owner only)
@@ -248,7 +248,8 @@ pub struct Record {
     /// Keep samples of different threads apart
     #[arg(long)]
     pub per_thread: bool,
-    /// Keep when samples were taken, to a tenth of a second, and threads apart: for the timeline of vitalfew html
+    /// Keep when samples were taken, to a tenth of a second, and threads apart: for the timeline of
+    /// vitalfew html
     #[arg(long)]
     pub timeline: bool,
     /// How samples are collected
@@ -888,7 +889,8 @@ pub enum Generated {
         /// The shell
         shell: clap_complete::Shell,
     },
-    /// Unwind tables of programs and libraries, into the cache, so that a recording need not make them
+    /// Unwind tables of programs and libraries, into the cache, so that a recording need not make
+    /// them
     UnwindTables {
         /// The files
         files: Vec<PathBuf>,

@@ -218,8 +218,8 @@ impl Screen {
         }
     }
 
-    /// Opens standard output for a result if that is a terminal or `is_ours`, else standard error: a
-    /// measured program's output stays its own.
+    /// Opens standard output for a result if that is a terminal or `is_ours`, else standard error:
+    /// a measured program's output stays its own.
     pub fn beside_program(json: bool, is_ours: bool) -> Box<dyn Write> {
         if is_ours || io::stdout().is_terminal() {
             Box::new(Self::open_output(json))

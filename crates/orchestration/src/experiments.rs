@@ -66,8 +66,9 @@ pub struct ProfileKeeper<'a> {
 }
 
 impl<'a> ProfileKeeper<'a> {
-    /// Creates a keeper for a profile in a file, or in the default database. A line needs data for `fewest_speedups` different speedups to be reported. `rewind` rewinds
-    /// the command's input, if possible.
+    /// Creates a keeper for a profile in a file, or in the default database. A line needs data for
+    /// `fewest_speedups` different speedups to be reported. `rewind` rewinds the command's input,
+    /// if possible.
     pub fn new(
         file: Option<PathBuf>,
         fewest_speedups: usize,

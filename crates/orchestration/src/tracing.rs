@@ -24,7 +24,8 @@ use symbols::Detail;
 /// Least part of the CPU time that makes a function worth tracing.
 const SHARE: f64 = 0.01;
 
-/// Samples a second of the data that threads use. Each one delays the threads whose times are compared.
+/// Samples a second of the data that threads use. Each one delays the threads whose times are
+/// compared.
 const HERTZ: u64 = 97;
 
 /// Traces the functions that are hot in a recording of the same program. Stores the result for

@@ -1,4 +1,5 @@
-//! Results of the interference method for a run: what threads cost each other, and what they wait for.
+//! Results of the interference method for a run: what threads cost each other, and what they wait
+//! for.
 //!
 //! Made by `analysis::interference`, which is where the estimators are described. It is stored as
 //! it is where no trace is kept, and is what `vitalfew interference report --json` prints.

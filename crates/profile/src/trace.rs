@@ -212,11 +212,13 @@ pub enum TraceItem {
     },
     /// Number of the thread's executions that were lost here.
     Lost(u64),
-    /// The thread ran alone; comes before all executions and waits that end after the beginning of the times compared.
+    /// The thread ran alone; comes before all executions and waits that end after the times that
+    /// are compared have begun.
     Solo(SoloInterval),
 }
 
-/// An interval in which a thread ran alone because the others were held, between two in which it ran together with them.
+/// An interval in which a thread ran alone because the others were held, between two in which it
+/// ran together with them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SoloInterval {
     /// The time together before it.

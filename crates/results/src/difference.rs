@@ -110,9 +110,9 @@ pub fn changed_procedures(
     Ok(ChangedProcedures { findings, most })
 }
 
-/// Compares two sets by procedure and returns the output of `diff --json`, with at most `most` rows,
-/// those that differ first. Its field `amount_unit` has the unit of the amounts; empty: that of the
-/// event.
+/// Compares two sets by procedure and returns the output of `diff --json`, with at most `most`
+/// rows, those that differ first. Its field `amount_unit` has the unit of the amounts; empty: that
+/// of the event.
 ///
 /// # Errors
 /// If they cannot be read or compared.

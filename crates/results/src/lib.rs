@@ -6,8 +6,8 @@
 //! [`call_tree`] and [`callers_tree`] add samples up; [`tree_of_recording`] makes a call tree of a
 //! recording, [`page`] the data of the page; [`phrases`] turns findings into sentences;
 //! [`load_sets`] and [`judge_rows`] compare recordings (DCPI §3.3); [`annotation`] explains
-//! procedures (DCPI §6). [`causal`] and [`interference`] read the results of experiments and traces.
-//! [`JsonClaims`] are the findings in the JSON of every method.
+//! procedures (DCPI §6). [`causal`] and [`interference`] read the results of experiments and
+//! traces. [`JsonClaims`] are the findings in the JSON of every method.
 //!
 //! # A report, step by step
 //!

@@ -211,8 +211,8 @@ pub struct Thread {
 
 /// Holds all threads but one for a moment, which runs alone meanwhile.
 ///
-/// A held thread spins or sleeps in the handler of [`crate::SIGNAL`] and lets itself go when the time is over, whatever has become
-/// of the controller.
+/// A held thread spins or sleeps in the handler of [`crate::SIGNAL`] and lets itself go when the
+/// time is over, whatever has become of the controller.
 #[repr(C, align(128))]
 pub struct Hold {
     /// Address of the runtime's handler; runtime.
@@ -231,7 +231,8 @@ pub struct Hold {
     pub settled: AtomicU32,
     /// Ticks in a microsecond; controller.
     pub ticks_per_us: AtomicU32,
-    /// Code in which no thread is held, because it may hold a lock that hooks do not see: the start and the end of the allocator; controller.
+    /// Code in which no thread is held, because it may hold a lock that hooks do not see: the start
+    /// and the end of the allocator; controller.
     pub allocator: [AtomicU64; 2],
     /// Used entries of `threads`; controller.
     pub count: AtomicU32,

@@ -5,9 +5,9 @@ use crate::thread_event::SIGNAL;
 
 /// Installs `handler` for the signal. Returns the program's former action.
 pub fn take_signal(handler: usize) -> libc::sigaction {
-    // SAFETY: an action of zeros is one; all other signals wait while we are in the handler, so that
-    // none of the program's own handlers can leave ours by a long jump. So do the C library's own, which
-    // `sigfillset` leaves out: the one by which threads are cancelled unwinds the stack.
+    // SAFETY: an action of zeros is one; all other signals wait while we are in the handler, so
+    // that none of the program's own handlers can leave ours by a long jump. So do the C library's
+    // own, which `sigfillset` leaves out: the one by which threads are cancelled unwinds the stack.
     unsafe {
         let mut action: libc::sigaction = core::mem::zeroed();
         let mut before: libc::sigaction = core::mem::zeroed();

@@ -133,8 +133,8 @@ pub fn named_database() -> Option<&'static Path> {
     NAMED_DATABASE.get().map(PathBuf::as_path)
 }
 
-/// Returns the default database: the named one, else `$VITALFEW_DB`, else `$XDG_DATA_HOME/vitalfew`, else
-/// `~/.local/share/vitalfew`.
+/// Returns the default database: the named one, else `$VITALFEW_DB`, else
+/// `$XDG_DATA_HOME/vitalfew`, else `~/.local/share/vitalfew`.
 pub fn default_database() -> PathBuf {
     let named = named_database().map(Path::to_owned);
     named.unwrap_or_else(|| database_in(|name| env::var_os(name), env::home_dir()))

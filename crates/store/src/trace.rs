@@ -21,8 +21,9 @@ use whole_file::WholeFile;
 
 const MAGIC: &[u8; 8] = b"VFTRACE\0";
 const END: &[u8; 8] = b"VFTREND\0";
-/// Versions 2 to 4 may have samples of events, which are skipped; since version 3 a period is that of a thread, from the moment on in which the
-/// thread took it; version 4 says of waits what other processes had the CPUs for; version 5 has the intervals in which threads ran alone, and of the
+/// Versions 2 to 4 may have samples of events, which are skipped; since version 3 a period is that
+/// of a thread, from the moment on in which the thread took it; version 4 says of waits what other
+/// processes had the CPUs for; version 5 has the intervals in which threads ran alone, and of the
 /// arguments of calls only addresses.
 const VERSION: u32 = 5;
 /// Magic, version, zero.

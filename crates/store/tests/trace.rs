@@ -167,9 +167,9 @@ fn old_trace() -> Trace {
     trace
 }
 
-/// A file that version 4 wrote: its samples of events and further arguments are skipped. The versions before it had the
-/// same layout. Version 2 stored periods when they were set, for all threads: it is unknown what
-/// the executions of such a trace stand for.
+/// A file that version 4 wrote: its samples of events and further arguments are skipped. The
+/// versions before it had the same layout. Version 2 stored periods when they were set, for all
+/// threads: it is unknown what the executions of such a trace stand for.
 #[test]
 fn older_traces_are_read_if_all_calls_are_in_them() {
     let directory = tempfile::tempdir().unwrap();

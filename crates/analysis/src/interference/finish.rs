@@ -415,8 +415,8 @@ mod tests {
         }
     }
 
-    /// The C library waits for a lock in an inner function: the lock function that the program calls
-    /// has the name, and not one that waits a little for something else.
+    /// The C library waits for a lock in an inner function: the lock function that the program
+    /// calls has the name, and not one that waits a little for something else.
     #[test]
     fn contention_is_named_by_what_threads_wait_for_longest() {
         let functions = [

@@ -54,8 +54,8 @@ const DEPENDENCE: f64 = 8.0;
 /// Fewest executions that end alone before a halt. The halt ends the window just behind an
 /// execution, so that with fewer of them the window alone holds too little time for each.
 const FEW: f64 = 8.0;
-/// Least part of the intervals that are stuck, of threads that only depend on each other. A lock that
-/// the holding of threads does not know stops fewer: those in which a held thread had it.
+/// Least part of the intervals that are stuck, of threads that only depend on each other. A lock
+/// that the holding of threads does not know stops fewer: those in which a held thread had it.
 const ALWAYS: f64 = 0.9;
 /// The same, where no loss is claimed: then nothing speaks for such a lock.
 const MOSTLY: f64 = 0.75;
@@ -446,8 +446,8 @@ impl Solos {
     /// Sums executions within windows. Each window is alone (`true`) or together.
     ///
     /// A recorded execution represents others in its CPU time only. The kernel sees every time in
-    /// which the thread was blocked, so that these count once each: multiplied by a sampling period,
-    /// a single long wait would be longer than its window.
+    /// which the thread was blocked, so that these count once each: multiplied by a sampling
+    /// period, a single long wait would be longer than its window.
     fn sum_windows(&self, open: &Open, clock: &Clock, windows: &[(bool, u64, u64)]) -> Sums {
         let executions = &open.executions;
         let blocked = open.blocked.iter().map(|it| (it.start, it.end));
@@ -749,8 +749,8 @@ impl Solos {
         of_blocks.collect()
     }
 
-    /// Estimates the loss in all contended functions together. Functions that are executed often are
-    /// sampled, and their loss may be hardly known. Then the others' loss is a lower bound.
+    /// Estimates the loss in all contended functions together. Functions that are executed often
+    /// are sampled, and their loss may be hardly known. Then the others' loss is a lower bound.
     fn contention_loss(
         &self,
         contended: &FxHashSet<BlockId>,

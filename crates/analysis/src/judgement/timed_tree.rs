@@ -102,8 +102,8 @@ impl<'a> TimedTree<'a> {
         known
     }
 
-    /// In a program of scripts, what native libraries do belongs to the scripts: a database's engine
-    /// works for the line that asks it.
+    /// In a program of scripts, what native libraries do belongs to the scripts: a database's
+    /// engine works for the line that asks it.
     fn serve_scripts(&mut self) {
         let methods = self.tree.methods();
         let mut known = self.roles.iter().zip(methods);

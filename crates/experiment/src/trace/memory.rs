@@ -121,8 +121,8 @@ impl Deref for TraceMemory {
     type Target = Memory;
 
     fn deref(&self) -> &Memory {
-        // SAFETY: mapped as long as `self` lives; everything in it is atomic, so that the target may
-        // write to it meanwhile, and any bytes are valid.
+        // SAFETY: mapped as long as `self` lives; everything in it is atomic, so that the target
+        // may write to it meanwhile, and any bytes are valid.
         unsafe { self.0.first_byte().cast().as_ref() }
     }
 }

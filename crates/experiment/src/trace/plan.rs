@@ -603,7 +603,7 @@ impl Planner {
         const { assert!(size_of::<Step>() == 32) };
         if !shared.write_code(offset, &bytes) {
             return Err(Error::System {
-                what: "planning so many functions".into(),
+                what: "making room for the plans of all functions".into(),
                 source: std::io::ErrorKind::OutOfMemory.into(),
             });
         }

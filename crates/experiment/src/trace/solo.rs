@@ -643,7 +643,8 @@ fn parse_system_call(text: &str) -> Doing {
 }
 
 fn use_cpus(cpus: &libc::cpu_set_t) {
-    // SAFETY: the set is ours, and the kernel reads it during the call; one without a CPU that may be used it refuses.
+    // SAFETY: the set is ours, and the kernel reads it during the call; one without a CPU that may
+    // be used it refuses.
     unsafe { libc::sched_setaffinity(0, size_of_val(cpus), cpus) };
 }
 

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 /// Returns a function's name as in the catalogue: without its version, the C library's prefix of
-/// its own uses (`__GI_`), its hash, its return type, its arguments if it is qualified, the calling convention of Go's assembly, and the brackets of
-/// Rust's newer names (`<a::B>::c`).
+/// its own uses (`__GI_`), its hash, its return type, its arguments if it is qualified, the calling
+/// convention of Go's assembly, and the brackets of Rust's newer names (`<a::B>::c`).
 pub(super) fn plain_function(name: &str) -> Cow<'_, str> {
     let plain = name.split('@').next().unwrap_or(name);
     let plain = plain.strip_prefix("__GI_").unwrap_or(plain);

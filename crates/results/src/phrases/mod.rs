@@ -1,8 +1,9 @@
 //! The phrase book: the words of findings, for terminals, JSON and the page alike.
 //!
 //! [`claim_sentence`] states a claim, [`speedup_line`] the gain of a speedup, [`evidence_lines`]
-//! the evidence for it, and [`doubt_lines`] the doubts; [`effect_verdict`] what experiments predict,
-//! and [`InterferenceWords`] a whole result of interference. Inference returns data; only this module turns it into sentences.
+//! the evidence for it, and [`doubt_lines`] the doubts; [`effect_verdict`] what experiments
+//! predict, and [`InterferenceWords`] a whole result of interference. Inference returns data; only
+//! this module turns it into sentences.
 
 mod causal;
 mod evidence;

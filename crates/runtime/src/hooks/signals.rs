@@ -147,7 +147,8 @@ fn own_blocks_signal() -> Option<&'static AtomicU32> {
     crate::thread::current_thread().map(|thread| &thread.blocks_signal)
 }
 
-/// Has `set` change the signals that this thread blocks, ours never. What was blocked before is reported as the program has set it.
+/// Has `set` change the signals that this thread blocks, ours never. What was blocked before is
+/// reported as the program has set it.
 ///
 /// # Safety
 /// `mask` is null or points to a set; `old` is null or has room for one.

@@ -171,8 +171,8 @@ fn add_page(memory: &Memory, local: &mut Local, block: u32) -> Option<u16> {
     let mapped = index.filter(|index| {
         let flags = (libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED) as usize;
         let from = counter_address(memory, *index as u16);
-        // SAFETY: a length of 0 makes a second mapping of shared memory; it replaces a page of the thread's own that
-        // nobody else looks at.
+        // SAFETY: a length of 0 makes a second mapping of shared memory; it replaces a page of the
+        // thread's own that nobody else looks at.
         unsafe { sys::call(libc::SYS_mremap, [from, 0, LEFT, flags, to, 0]) >= 0 }
     });
     let own = local.call_pages.get_mut(part)?;

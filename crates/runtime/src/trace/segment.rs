@@ -124,7 +124,8 @@ pub fn count_lost(memory: &Memory, local: &mut Local) {
     }
     let records = ((local.head - local.spill) / RECORD as u64).min(2 * SPARE as u64);
     let executions = (0..records).filter(|at| {
-        // SAFETY: a record of the thread's own room for those that have none, twice `SPARE` of them.
+        // SAFETY: a record of the thread's own room for those that have none, twice `SPARE` of
+        // them.
         let first = unsafe { *((local.spill + at * RECORD as u64) as *const u64) };
         let tag = first & ((1 << record::TAG) - 1);
         tag < record::BLOCKS_END || tag == record::UNWOUND

@@ -36,7 +36,8 @@ fn take_step(memory: &Memory, step: &Step) -> isize {
     let address = step.address.load(Relaxed) as usize;
     let value = step.value.load(Relaxed) as usize;
     // SAFETY: the controller has planned the step for this process: what it maps is free, what it
-    // writes to is code that it has understood, no thread executes that code now, and none uses what it unmaps.
+    // writes to is code that it has understood, no thread executes that code now, and none uses
+    // what it unmaps.
     unsafe {
         match step.kind.load(Relaxed) {
             step::MAP => map_again(start + value, length, address),

@@ -49,7 +49,8 @@ impl UsableCpus {
         }
     }
 
-    /// Sets the CPUs of a thread. Returns the CPUs that have become usable (true), or are no longer.
+    /// Sets the CPUs of a thread. Returns the CPUs that have become usable (true), or are no
+    /// longer.
     pub fn set_cpus(&mut self, tid: u32, cpus: Vec<u32>) -> Vec<(u32, bool)> {
         if self.threads.get(&tid) == Some(&cpus) {
             return Vec::new();

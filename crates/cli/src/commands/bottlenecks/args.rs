@@ -29,8 +29,8 @@ pub struct Bottlenecks {
     /// Where.
     #[command(flatten)]
     pub database: DatabaseArg,
-    /// Compare with this profile: costs are those of PROFILE less those of this one; can be repeated for
-    /// several runs
+    /// Compare with this profile: costs are those of PROFILE less those of this one; can be
+    /// repeated for several runs
     #[arg(long, value_name = "PROFILE2")]
     pub against: Vec<PathBuf>,
     /// Search without asking
@@ -39,8 +39,9 @@ pub struct Bottlenecks {
     /// Run the commands in this file (- for standard input)
     #[arg(long, value_name = "FILE")]
     pub script: Option<PathBuf>,
-    /// Add a suggester: COMMAND gets the methods as JSON lines and prints "NUMBER SCORE" for those it suggests;
-    /// it is run by sh when "set suggester NAME" and "suggest" are typed (docs/bottlenecks.md)
+    /// Add a suggester: COMMAND gets the methods as JSON lines and prints "NUMBER SCORE" for those
+    /// it suggests; it is run by sh when "set suggester NAME" and "suggest" are typed
+    /// (docs/bottlenecks.md)
     #[arg(long, value_name = "NAME=COMMAND", value_parser = own_suggester)]
     pub suggester: Vec<OwnSuggester>,
     /// JSON, one object for each result (schema: docs/json.md); without --script, of --auto
@@ -52,8 +53,8 @@ pub struct Bottlenecks {
     /// How the profiles are made comparable
     #[arg(long, value_enum, default_value_t = Normalize::None, value_name = "HOW")]
     pub normalize: Normalize,
-    /// The amount of work that a profile's execution did (requests, bytes, …), once for each profile, those
-    /// of --against last; for --normalize work
+    /// The amount of work that a profile's execution did (requests, bytes, …), once for each
+    /// profile, those of --against last; for --normalize work
     #[arg(long, value_name = "N")]
     pub work: Vec<f64>,
     /// --auto: the maximum number of call sequences

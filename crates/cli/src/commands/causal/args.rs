@@ -50,7 +50,8 @@ What the numbers mean: docs/causal.md
 
 Exit codes: 0, 1 failure, 2 usage, 4 the experiments do not tell what any code is worth.")]
 pub struct CausalReport {
-    /// Causal profiles of one program, ours or Coz's, which are put together (default: the last one)
+    /// Causal profiles of one program, ours or Coz's, which are put together (default: the last
+    /// one)
     #[arg(value_name = "FILE", conflicts_with = "db")]
     pub files: Vec<PathBuf>,
     /// Where.
@@ -92,15 +93,15 @@ Examples:
 Exit codes: those of COMMAND; 125 if vitalfew itself fails or the program cannot be measured,
 126 and 127 if COMMAND cannot be executed or does not exist, 128+n if signal n ended it.")]
 pub struct CausalRunArgs {
-    /// Stop experimenting after this time (30s, 5m), which reading symbols is part of; the command runs on. A command that ends before is run again, for 60s in all
-    /// where nothing is said
+    /// Stop experimenting after this time (30s, 5m), which reading symbols is part of; the command
+    /// runs on. A command that ends before is run again, for 60s in all where nothing is said
     #[arg(long = "for", value_name = "TIME", value_parser = parse_duration)]
     pub duration: Option<Duration>,
     /// Run the command exactly N times (default: again as long as time and doubt are left)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub runs: Option<u32>,
-    /// Images and sources whose code may be sped up: a part of the path, or a pattern with *; can be
-    /// repeated (default: the executable, without the sources of libraries)
+    /// Images and sources whose code may be sped up: a part of the path, or a pattern with *; can
+    /// be repeated (default: the executable, without the sources of libraries)
     #[arg(long, value_name = "PATTERN")]
     pub scope: Vec<String>,
     /// A process that runs already: it is measured for the time, or until Ctrl-C, and runs on
@@ -119,11 +120,12 @@ pub struct CausalRunArgs {
     /// Speed up this line only (or, with --by function, this function)
     #[arg(long, value_name = "FILE:LINE")]
     pub fixed_line: Option<String>,
-    /// Speed up a call sequence that `vitalfew bottlenecks` has found, wherever it occurs: 'parse > lookup > hash'; … stands
-    /// for any functions between
+    /// Speed up a call sequence that `vitalfew bottlenecks` has found, wherever it occurs: 'parse >
+    /// lookup > hash'; … stands for any functions between
     #[arg(long, value_name = "A > B > C", conflicts_with_all = ["fixed_line", "by", "suggest_progress"])]
     pub sequence: Option<String>,
-    /// Speed up what threads do while they hold this lock, a variable of the program (all of it, if it has several)
+    /// Speed up what threads do while they hold this lock, a variable of the program (all of it, if
+    /// it has several)
     #[arg(long, value_name = "VARIABLE", conflicts_with_all = ["fixed_line", "by", "sequence", "suggest_progress"])]
     pub lock: Option<String>,
     /// Speed up by this percentage only; 0: sample, and delay nothing
@@ -135,20 +137,24 @@ pub struct CausalRunArgs {
     /// Shortest experiment
     #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = parse_duration)]
     pub experiment: Duration,
-    /// Let delays take this part of the time at most: more of the experiments are without, and more time is needed
+    /// Let delays take this part of the time at most: more of the experiments are without, and more
+    /// time is needed
     #[arg(long, value_name = "PERCENT", value_parser = crate::option_values::parse_percent)]
     pub max_delay: Option<f64>,
-    /// Let the program read the real clocks: by default they stand still for it while it is delayed, so that it does not
-    /// catch up with delays
+    /// Let the program read the real clocks: by default they stand still for it while it is
+    /// delayed, so that it does not catch up with delays
     #[arg(long)]
     pub real_clocks: bool,
-    /// Speed up running in user mode only, not running in the kernel, nor waits for what is outside of the program (disks, timers, other processes)
+    /// Speed up running in user mode only, not running in the kernel, nor waits for what is outside
+    /// of the program (disks, timers, other processes)
     #[arg(long)]
     pub no_waits: bool,
-    /// Put no functions in front of the program's: the kernel says how its threads meet, as in static programs
+    /// Put no functions in front of the program's: the kernel says how its threads meet, as in
+    /// static programs
     #[arg(long)]
     pub no_hooks: bool,
-    /// Run the command twice without experiments, and propose functions whose calls could be counted
+    /// Run the command twice without experiments, and propose functions whose calls could be
+    /// counted
     #[arg(long, conflicts_with_all = ["end_to_end", "fixed_line", "fixed_speedup"])]
     pub suggest_progress: bool,
     /// Add the runs to this profile (default: a new one in the database)

@@ -32,7 +32,8 @@ pub struct CheckRun {
     /// How much slower it may be, in percent
     #[arg(long, value_name = "PERCENT", default_value = "5%", value_parser = parse_percent)]
     pub fail_over: f64,
-    /// How often each command is run (default: 10; with --base as often as fits into 25 s, 12 to 60 times)
+    /// How often each command is run (default: 10; with --base as often as fits into 25 s, 12 to 60
+    /// times)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=1000))]
     pub runs: Option<u32>,
     /// Keep the measurement in this file, and a recording beside it

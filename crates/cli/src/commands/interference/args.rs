@@ -31,7 +31,8 @@ impl Interference {
 /// Actions of `interference`.
 #[derive(Debug, clap::Subcommand)]
 pub enum InterferenceAction {
-    /// Run a command (or look at a process that runs), and find the functions that threads slow down for each other
+    /// Run a command (or look at a process that runs), and find the functions that threads slow
+    /// down for each other
     Run(Box<InterferenceRunArgs>),
     /// Say which functions lose time to other threads
     Report(InterferenceReport),
@@ -56,12 +57,14 @@ What the numbers mean: docs/interference.md
 Exit codes: those of COMMAND; 125 if vitalfew itself fails or the program cannot be traced,
 126 and 127 if COMMAND cannot be executed or does not exist, 128+n if signal n ended it.")]
 pub struct InterferenceRunArgs {
-    /// Trace these functions of the executable, or, where it has none of that name, of its libraries;
-    /// LIB!NAME of one library; * is any text; C++ and Rust names as the source has them; can be
-    /// repeated (default: those that take 1 % of the time, and functions that synchronise or do I/O)
+    /// Trace these functions of the executable, or, where it has none of that name, of its
+    /// libraries; LIB!NAME of one library; * is any text; C++ and Rust names as the source has
+    /// them; can be repeated (default: those that take 1 % of the time, and functions that
+    /// synchronise or do I/O)
     #[arg(short, long = "function", value_name = "FUNCTION")]
     pub functions: Vec<String>,
-    /// A process that runs already: it is traced for the time (30 s by default), or until Ctrl-C, and runs on
+    /// A process that runs already: it is traced for the time (30 s by default), or until Ctrl-C,
+    /// and runs on
     #[arg(short, long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
     pub pid: Option<u32>,
     /// Stop tracing after this time (30s, 5m); the command runs on

@@ -17,8 +17,8 @@ output. It starts nothing but what --allow names and vitalfew itself. Its tools:
 
 Exit codes: 0, 1 failure, 2 usage.")]
 pub struct Mcp {
-    /// A program that may be run, with any arguments: a path, or a name that is looked up in PATH; can
-    /// be repeated (default: none, so that only kept results can be read)
+    /// A program that may be run, with any arguments: a path, or a name that is looked up in PATH;
+    /// can be repeated (default: none, so that only kept results can be read)
     #[arg(long = "allow", value_name = "PROGRAM")]
     pub allowed: Vec<PathBuf>,
     /// Commands run in this directory, and files outside of it are not read

@@ -21,7 +21,8 @@ pub struct Html {
     /// What to show.
     #[command(flatten)]
     pub shown: PageFiles,
-    /// Leave out text of sources, then small calling contexts, until the file is no larger: 500k, 20M
+    /// Leave out text of sources, then small calling contexts, until the file is no larger: 500k,
+    /// 20M
     #[arg(long, value_name = "BYTES", default_value = "20M", value_parser = parse_size)]
     pub max_size: u64,
 }
@@ -52,7 +53,8 @@ pub struct Serve {
 /// Content of the page.
 #[derive(Clone, Debug, clap::Args)]
 pub struct PageFiles {
-    /// Recordings, databases, other tools' profiles, causal profiles, results of interference run, and what commands wrote with
+    /// Recordings, databases, other tools' profiles, causal profiles, results of interference run,
+    /// and what commands wrote with
     /// --json (default: the last of each kind in the database)
     #[arg(value_name = "FILE", conflicts_with = "db")]
     pub files: Vec<PathBuf>,
