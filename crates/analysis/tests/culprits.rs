@@ -155,6 +155,7 @@ fn true_frequencies(blocks: &[f64], edges: &[f64]) -> Frequencies {
             Some(Estimate {
                 frequency: *value,
                 confidence: Confidence::High,
+                deviation: None,
             })
         });
         known.collect()

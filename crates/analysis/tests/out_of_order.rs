@@ -243,6 +243,7 @@ proptest! {
             edges: seen.iter().take(edges.len()).map(|seen| EdgeEvidence {
                 observed: *seen,
                 walked: 0.0,
+                ..EdgeEvidence::default()
             }).collect(),
             instructions: total,
             complete: true,
@@ -282,6 +283,7 @@ fn counts_of_some_blocks_settle_the_others_and_wrong_ones_do_no_harm() {
                         block,
                         executions: (frequency * PERIOD * wrong).round(),
                         period: PERIOD,
+                        deviation: None,
                     });
                 }
             }
@@ -307,4 +309,47 @@ fn counts_of_some_blocks_settle_the_others_and_wrong_ones_do_no_harm() {
         near_high / high
     );
     assert!(near >= 0.85 * total && high >= 0.7 * total && near_high >= 0.9 * high);
+}
+
+#[test]
+fn measured_counts_hold_however_far_apart_they_are() {
+    // Entry, block 0, a loop, block 2, exit.
+    let edges = [
+        (None, Some(0)),
+        (Some(0), Some(1)),
+        (Some(1), Some(1)),
+        (Some(1), Some(2)),
+        (Some(2), None),
+    ];
+    let classes = Equivalence::new(3, &edges);
+    for rounds in [10.0, 3000.0, 2e5] {
+        for walked in [0.0, 4000.0, 1e6] {
+            let executed = 7e8;
+            let mut edge = vec![EdgeEvidence::default(); edges.len()];
+            edge[2].walked = walked;
+            edge[3].walked = (walked / rounds).floor();
+            let count = |block, executions| Counted {
+                block,
+                executions,
+                period: 2e6,
+                deviation: Some(0.012),
+            };
+            let evidence = Evidence {
+                blocks: vec![block(0.0, 4.0), block(3000.0, 6.0), block(0.0, 1.0)],
+                edges: edge,
+                counted: vec![count(1, executed), count(0, executed / rounds)],
+                instructions: None,
+                complete: true,
+            };
+            let found = frequencies(&edges, &classes, &evidence, &Options::default());
+            for (block, true_executions) in [(0, executed / rounds), (1, executed)] {
+                let found = found.blocks[block].expect("an estimate").frequency;
+                let off = (found * 2e6 / true_executions).ln();
+                assert!(
+                    off.abs() < 0.02,
+                    "{rounds} rounds, {walked} walked, block {block}: {off}"
+                );
+            }
+        }
+    }
 }

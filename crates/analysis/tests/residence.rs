@@ -30,6 +30,7 @@ fn listed(code: &[u8], seen: Option<&Accesses>, elsewhere: Option<f64>) -> [Stri
         Some(Estimate {
             frequency,
             confidence: Confidence::High,
+            deviation: None,
         })
     };
     // A hundred thousand rounds for each entry.

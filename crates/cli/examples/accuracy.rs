@@ -352,6 +352,7 @@ fn estimate(
     let edges = procedure.edges.iter().map(|edge| EdgeEvidence {
         observed: if registers { edge.observed } else { 0.0 },
         walked: if bursts { edge.walked } else { 0.0 },
+        ..EdgeEvidence::default()
     });
     let observed = Observed {
         samples: &procedure.samples,

@@ -94,6 +94,7 @@ fn procedure(image: &Loaded<'_>, model: &ProcessorModel, start: u64, size: u64) 
         .map(|index| EdgeEvidence {
             observed: (index % 7) as f64,
             walked: (index % 11) as f64,
+            ..EdgeEvidence::default()
         })
         .collect();
     let costs: Vec<f64> = (graph.blocks.iter())

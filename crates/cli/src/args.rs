@@ -538,6 +538,20 @@ pub struct Annotate {
     /// can be repeated
     #[arg(long, value_name = "FILE")]
     pub counts: Vec<PathBuf>,
+    /// Also count executions, for cycles: in short bursts by uprobes and by the registers of loops,
+    /// in a running process (-p) or in one more run of COMMAND; without RECORDING, record it first
+    #[arg(long, requires = "target", requires = "procedure", conflicts_with_all = ["summary", "autofdo"])]
+    pub count: bool,
+    /// The process in which --count counts
+    #[arg(short, long, value_name = "PID", group = "target", requires = "count",
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub pid: Option<u32>,
+    /// How long --count measures a process (default: 5s)
+    #[arg(long = "for", value_name = "TIME", requires = "pid", value_parser = parse_duration)]
+    pub duration: Option<Duration>,
+    /// Percent of the CPU time that --count may take
+    #[arg(long, value_name = "PERCENT", default_value_t = 1.0, value_parser = parse_percent)]
+    pub overhead: f64,
     #[arg(long, value_name = "NAME", help = processor_help())]
     pub cpu: Option<String>,
     /// Its clock, if the recording does not say it or it did not run at that
@@ -549,6 +563,14 @@ pub struct Annotate {
     /// JSON instead of text (schema: docs/json.md)
     #[arg(long, conflicts_with = "cfg")]
     pub json: bool,
+    /// The command that --count runs, with its arguments
+    #[arg(
+        last = true,
+        value_name = "COMMAND",
+        group = "target",
+        requires = "count"
+    )]
+    pub command: Vec<OsString>,
 }
 
 fn parse_gigahertz(text: &str) -> Result<f64, String> {

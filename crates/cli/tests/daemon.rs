@@ -154,10 +154,10 @@ fn a_daemon_under_nohup_goes_on() {
     let _load = Load::start();
     let daemon = Daemon::start_with(&lab.path("db"), &["--no-pin"], |command| {
         let mut ignoring = Command::new("env");
+        // In place of the argument that resets the signal.
         ignoring
             .arg("--ignore-signal=HUP")
-            .arg(command.get_program())
-            .args(command.get_args())
+            .args(command.get_args().skip(1))
             .stdout(Stdio::null())
             .stderr(Stdio::null());
         *command = ignoring;

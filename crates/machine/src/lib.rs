@@ -9,6 +9,7 @@
 mod aarch64;
 mod adjacency;
 mod architecture;
+mod counters;
 mod decode;
 mod effect;
 mod equivalence;
@@ -23,6 +24,7 @@ mod register;
 mod x86_64;
 
 pub use architecture::Architecture;
+pub use counters::{CountedLoop, StepCounter, counted_loops, step_counters};
 pub use decode::InstructionDecoder;
 pub use equivalence::Equivalence;
 pub use error::Error;

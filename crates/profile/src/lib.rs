@@ -28,6 +28,7 @@ mod call_tree;
 mod call_tree_builder;
 mod container;
 mod event;
+mod execution_counts;
 mod experiment;
 mod finding;
 mod folding;
@@ -56,6 +57,7 @@ pub use call_tree::{
 pub use call_tree_builder::{CallTreeBuilder, DraftNode};
 pub use container::Container;
 pub use event::{Event, EventId, Unit};
+pub use execution_counts::{CountSample, CountWindow, ExecutionCounts, PlaceHits, ProbedKind};
 pub use experiment::{
     ANSWERING_CALLS, AskedExperiments, CausalProfile, CausalRun, CountedBy, CreditRule,
     Disturbance, Experiment, ExperimentSettings, Fragment, FragmentWait, Granularity, OtherLoad,

@@ -40,6 +40,9 @@
 //! `machine::Slice` makes. `recording/branches.rs` runs the interpreter of `machine` on the code
 //! from there.
 //!
+//! `counting` counts executions of single places exactly, in bursts, by uprobes
+//! (`events/breakpoint.rs`) that the kernel counts without a signal.
+//!
 //! # Where the sampling rate is set and lowered
 //!
 //! - `recording/recording_session.rs` refuses a rate above the kernel's limit (`events/perf.rs`),
@@ -53,6 +56,7 @@
 mod bpf;
 pub mod capabilities;
 mod clock;
+mod counting;
 mod error;
 mod events;
 mod host;
@@ -67,6 +71,7 @@ pub use bpf::{
     remove_pins,
 };
 pub use clock::{children_cpu_ns, clock_ahead_of, monotonic_ns, own_cpu_ns, thread_cpu_ns};
+pub use counting::{CountOutcome, CountRequest, ProbePlace, count_executions};
 pub use error::Error;
 pub use events::{EventKind, EventSpec, signalled_sample_cost, skid, tracefs_directory};
 pub use host::read_host;

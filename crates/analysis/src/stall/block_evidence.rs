@@ -23,10 +23,11 @@ pub struct EdgeEvidence {
     /// Passages along stretches of execution that were followed from some time after a sample, so
     /// that visits of different blocks are comparable.
     pub walked: f64,
+    /// Passages that were counted, in a number that tells how well their ratio is known.
+    pub counted: f64,
 }
 
-/// Execution count of a part of a block, from another tool: one of its source lines. It may be
-/// wrong, because compilers move code.
+/// Execution count of a block: of one of its source lines by another tool, or measured.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Counted {
     /// The block.
@@ -35,6 +36,16 @@ pub struct Counted {
     pub executions: f64,
     /// Cycles between samples: executions divided by these are a frequency.
     pub period: f64,
+    /// Standard deviation of the logarithm of a measured count. `None` for a count of a line, which
+    /// may be wrong by any factor, because compilers move code.
+    pub deviation: Option<f64>,
+}
+
+impl Counted {
+    /// Returns whether it is a count of a source line.
+    pub(super) fn is_of_line(&self) -> bool {
+        self.deviation.is_none()
+    }
 }
 
 /// Evidence about a procedure.
@@ -44,12 +55,19 @@ pub struct Evidence {
     pub blocks: Vec<BlockEvidence>,
     /// For each edge.
     pub edges: Vec<EdgeEvidence>,
-    /// Counts by other tools; a block may have several.
+    /// Counts of blocks; a block may have several.
     pub counted: Vec<Counted>,
     /// The instructions that the procedure executed, divided by the cycles between samples.
     pub instructions: Option<f64>,
     /// True if the graph has all edges. If not, no confidence is more than low.
     pub complete: bool,
+}
+
+impl Evidence {
+    /// Returns whether source lines were counted.
+    pub(super) fn has_counted_lines(&self) -> bool {
+        self.counted.iter().any(Counted::is_of_line)
+    }
 }
 
 /// Assumptions of the estimator.

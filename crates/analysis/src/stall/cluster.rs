@@ -43,6 +43,7 @@ pub(super) fn estimate_class(ratios: &[Ratio]) -> Option<Estimate> {
     let mean = Estimate {
         frequency: total / minimum,
         confidence: Confidence::Low,
+        deviation: None,
     };
     if total < FEW_SAMPLES * points.len() as f64 {
         return Some(mean);
@@ -64,6 +65,7 @@ pub(super) fn estimate_class(ratios: &[Ratio]) -> Option<Estimate> {
             return Some(Estimate {
                 frequency,
                 confidence: cluster_confidence(cluster, points.len(), frequency),
+                deviation: None,
             });
         }
         rest = after;

@@ -9,6 +9,8 @@
 mod attribution;
 mod block_evidence;
 mod cluster;
+mod count_plan;
+mod count_rates;
 pub mod culprits;
 pub mod in_order;
 mod model;
@@ -19,6 +21,8 @@ mod sparse;
 mod trust;
 
 pub use attribution::attribute_samples;
+pub use count_plan::{CountPlace, CountPlan};
+pub use count_rates::{BlockRate, LoopRounds, block_rates, loop_rounds, own_seconds};
 pub use trust::{CycleDoubt, CycleTrust, FrequencyScale, cycle_trust};
 
 /// Confidence in an estimate (section 6.1.5).
@@ -40,6 +44,8 @@ pub struct Estimate {
     pub frequency: f64,
     /// The confidence in it.
     pub confidence: Confidence,
+    /// Standard deviation of the logarithm of the frequency, if something sets its scale.
+    pub deviation: Option<f64>,
 }
 
 /// Execution frequencies of the blocks and edges of a procedure; `None` where unknown.

@@ -70,6 +70,8 @@ struct Level {
     spread: f64,
     /// True if the level is ignored when it is far off.
     redescends: bool,
+    /// True for a count of a source line.
+    is_of_line: bool,
 }
 
 /// A block with several edges out, and their observations.
@@ -124,7 +126,7 @@ impl Model {
         for (block, class) in evidence.blocks.iter().zip(&classes.blocks) {
             instructions[*class] += block.instructions;
             // Blocks overlap in out-of-order execution, and counts are surer.
-            if evidence.counted.is_empty() {
+            if !evidence.has_counted_lines() {
                 ceilings[*class] = ceilings[*class].min(block.at_most);
             }
             weights[*class] += block.samples;
@@ -171,7 +173,7 @@ impl Model {
     /// and with the branches nearly left out. If the two disagree and neither is far more probable,
     /// their difference is part of the variance.
     pub fn fit_flow(&mut self) -> Option<Vec<f64>> {
-        if !self.levels.iter().any(|level| level.kind == COUNTED) {
+        if !self.levels.iter().any(|level| level.is_of_line) {
             self.newton_descent()?;
             return self.log_variances();
         }
@@ -206,7 +208,7 @@ impl Model {
     /// Fits through stages of belief in counts.
     fn fit_in_stages(&mut self, stages: &[(f64, bool)]) -> Option<()> {
         for (spread, redescends) in stages {
-            for level in self.levels.iter_mut().filter(|one| one.kind == COUNTED) {
+            for level in self.levels.iter_mut().filter(|one| one.is_of_line) {
                 (level.spread, level.redescends) = (*spread, *redescends);
             }
             self.newton_descent()?;
@@ -288,9 +290,9 @@ impl Model {
 
     /// Follows a step as far as the cost decreases; returns `false` if it does not.
     fn advance_along(&mut self, step: &[f64], decrease: f64) -> bool {
-        let least = step.iter().copied().fold(0.0, f64::min);
+        let most_taken = step.iter().map(|step| -step).fold(0.0, f64::max);
         // A step by -1 would empty an arc, and no flow is 0.
-        let mut length = 1.0_f64.min(0.95 / -least);
+        let mut length = 0.95 / most_taken.max(0.95);
         let before = self.flow_cost(&self.flow);
         for _ in 0..30 {
             let moved = self.flow.iter().zip(step);
@@ -497,6 +499,7 @@ fn evidence_levels(edges: &[Ends], classes: &Equivalence, evidence: &Evidence) -
                 cost,
                 spread: SPREAD[kind],
                 redescends: false,
+                is_of_line: false,
             })
     };
     let counted = evidence.counted.iter().map(|one| Level {
@@ -504,8 +507,9 @@ fn evidence_levels(edges: &[Ends], classes: &Equivalence, evidence: &Evidence) -
         kind: COUNTED,
         observed: one.executions,
         cost: one.period,
-        spread: SPREAD[COUNTED],
+        spread: one.deviation.unwrap_or(SPREAD[COUNTED]),
         redescends: false,
+        is_of_line: one.is_of_line(),
     });
     let sums = sums.into_iter().enumerate().flat_map(of);
     sums.chain(counted).collect()
@@ -533,9 +537,10 @@ fn observed_branches(
     let (observed, walked) = options.most_observations;
     let observed = observed * branches_per_sample(evidence);
     // Counts are surer than any number of observations.
-    let limits = match evidence.counted.as_slice() {
-        [] => [observed, walked],
-        _ => [observed, walked.min(observed)],
+    let limits = if evidence.has_counted_lines() {
+        [observed, walked.min(observed)]
+    } else {
+        [observed, walked]
     };
     let branch = |(block, out): (usize, Vec<usize>)| {
         let seen = |edge: &usize| {
@@ -551,7 +556,8 @@ fn observed_branches(
             .iter()
             .map(|edge| {
                 let [observed, walked] = seen(edge);
-                let sum = observed * weights[0] + walked * weights[1];
+                let counted = evidence.edges[*edge].counted;
+                let sum = observed * weights[0] + walked * weights[1] + counted;
                 (classes.edges[*edge], sum + PRIOR)
             })
             .collect();

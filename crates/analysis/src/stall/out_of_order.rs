@@ -48,6 +48,41 @@ pub fn frequencies(
     evidence: &Evidence,
     options: &Options,
 ) -> Frequencies {
+    let none = || Frequencies {
+        blocks: vec![None; classes.blocks.len()],
+        edges: vec![None; edges.len()],
+    };
+    let Some((flow, variance)) = fit_classes(edges, classes, evidence, options) else {
+        return none();
+    };
+    let free = evidence.instructions.is_none() && !evidence.counted.is_empty();
+    let is_known = evidence.instructions.is_some() || free;
+    let scale = if is_known { 0.0 } else { GUESS * GUESS };
+    let known = is_known && evidence.complete;
+    let estimates = flow.iter().zip(variance);
+    let of: Vec<Option<Estimate>> = estimates
+        .map(|(frequency, variance)| {
+            Some(Estimate {
+                frequency: *frequency,
+                confidence: confidence_of(variance + scale, known),
+                deviation: is_known.then(|| (variance + scale).max(0.0).sqrt()),
+            })
+        })
+        .collect();
+    let class = |class: &usize| of.get(*class).copied().flatten();
+    Frequencies {
+        blocks: classes.blocks.iter().map(class).collect(),
+        edges: classes.edges.iter().map(class).collect(),
+    }
+}
+
+/// Fits the flow; returns the frequency of each class, and the variance of its logarithm.
+fn fit_classes(
+    edges: &[Ends],
+    classes: &Equivalence,
+    evidence: &Evidence,
+    options: &Options,
+) -> Option<(Vec<f64>, Vec<f64>)> {
     assert_eq!(evidence.blocks.len(), classes.blocks.len());
     assert_eq!(evidence.edges.len(), edges.len());
     assert_eq!(edges.len(), classes.edges.len());
@@ -60,44 +95,35 @@ pub fn frequencies(
             .map_or(0.0, |block| block.instructions);
         instructions * one.executions / one.period
     };
-    let guess = samples / options.cycles_per_instruction;
-    let total = match (evidence.instructions, evidence.counted.as_slice()) {
-        (Some(instructions), _) => instructions,
-        (None, []) => guess,
-        (None, all) => all.iter().map(counted).sum::<f64>().max(f64::MIN_POSITIVE),
-    };
-    let none = || Frequencies {
-        blocks: vec![None; classes.blocks.len()],
-        edges: vec![None; edges.len()],
+    let total = match evidence.instructions {
+        Some(instructions) => instructions,
+        None if evidence.has_counted_lines() => {
+            let all = evidence.counted.iter().map(counted);
+            all.sum::<f64>().max(f64::MIN_POSITIVE)
+        }
+        None => samples / options.cycles_per_instruction,
     };
     if samples + seen <= 0.0 || total <= 0.0 || !total.is_finite() {
-        return none();
+        return None;
     }
     // Counts determine the scale.
     let free = evidence.instructions.is_none() && !evidence.counted.is_empty();
-    let Some(mut model) = Model::new(edges, classes, evidence, options, total, free) else {
-        return none();
-    };
-    let Some(variance) = model.fit_flow() else {
-        return none();
-    };
-    let is_known = evidence.instructions.is_some() || free;
-    let scale = if is_known { 0.0 } else { GUESS * GUESS };
-    let known = is_known && evidence.complete;
-    let estimates = model.flow.iter().zip(variance);
-    let of: Vec<Option<Estimate>> = estimates
-        .map(|(frequency, variance)| {
-            Some(Estimate {
-                frequency: *frequency,
-                confidence: confidence_of(variance + scale, known),
-            })
-        })
-        .collect();
-    let class = |class: &usize| of.get(*class).copied().flatten();
-    Frequencies {
-        blocks: classes.blocks.iter().map(class).collect(),
-        edges: classes.edges.iter().map(class).collect(),
-    }
+    let mut model = Model::new(edges, classes, evidence, options, total, free)?;
+    let variance = model.fit_flow()?;
+    Some((model.flow, variance))
+}
+
+/// Returns the frequency of each block, and the variance of its logarithm. `None` without
+/// observations.
+pub(super) fn log_variances(
+    edges: &[Ends],
+    classes: &Equivalence,
+    evidence: &Evidence,
+    options: &Options,
+) -> Option<(Vec<f64>, Vec<f64>)> {
+    let (flow, variance) = fit_classes(edges, classes, evidence, options)?;
+    let of_blocks = |all: &[f64]| classes.blocks.iter().map(|class| all[*class]).collect();
+    Some((of_blocks(&flow), of_blocks(&variance)))
 }
 
 /// Measurements of a procedure, by the instructions of its graph.
@@ -147,25 +173,7 @@ pub fn estimate_procedure(
     let mut samples = attribute_samples(graph, observed.samples, &taken);
     let mut found = None;
     for _ in 0..2 {
-        let blocks = graph.blocks.iter().enumerate().map(|(index, block)| {
-            let range = block.instructions.clone();
-            let samples = samples.get(range.clone()).unwrap_or_default().iter().sum();
-            let cost = observed.costs.and_then(|costs| costs.get(index)).copied();
-            let least = cost.filter(|cost| *cost > 0.0);
-            BlockEvidence {
-                samples,
-                instructions: range.len() as f64,
-                cost: least.unwrap_or(range.len() as f64),
-                at_most: least.map_or(f64::INFINITY, |least| sample_ceiling(samples) / least),
-            }
-        });
-        let evidence = Evidence {
-            blocks: blocks.collect(),
-            edges: observed.edges.to_vec(),
-            counted: observed.counted.to_vec(),
-            instructions: observed.instructions,
-            complete: !graph.misses_edges(),
-        };
+        let evidence = evidence_of(graph, &samples, observed);
         let frequencies = frequencies(&edges, classes, &evidence, options);
         let flow = |estimate: &Option<Estimate>| estimate.map_or(0.0, |one| one.frequency);
         taken = frequencies.edges.iter().map(flow).collect();
@@ -178,6 +186,43 @@ pub fn estimate_procedure(
             edges: vec![None; graph.edges.len()],
         }),
         samples,
+    }
+}
+
+/// Returns the evidence of a procedure, with its samples attributed to instructions as the estimate
+/// has it.
+///
+/// # Panics
+/// If the observations are not of this graph.
+pub fn gather_evidence(
+    graph: &FlowGraph,
+    classes: &Equivalence,
+    observed: &Observed<'_>,
+    options: &Options,
+) -> Evidence {
+    let estimates = estimate_procedure(graph, classes, observed, options);
+    evidence_of(graph, &estimates.samples, observed)
+}
+
+fn evidence_of(graph: &FlowGraph, samples: &[f64], observed: &Observed<'_>) -> Evidence {
+    let blocks = graph.blocks.iter().enumerate().map(|(index, block)| {
+        let range = block.instructions.clone();
+        let samples = samples.get(range.clone()).unwrap_or_default().iter().sum();
+        let cost = observed.costs.and_then(|costs| costs.get(index)).copied();
+        let least = cost.filter(|cost| *cost > 0.0);
+        BlockEvidence {
+            samples,
+            instructions: range.len() as f64,
+            cost: least.unwrap_or(range.len() as f64),
+            at_most: least.map_or(f64::INFINITY, |least| sample_ceiling(samples) / least),
+        }
+    });
+    Evidence {
+        blocks: blocks.collect(),
+        edges: observed.edges.to_vec(),
+        counted: observed.counted.to_vec(),
+        instructions: observed.instructions,
+        complete: !graph.misses_edges(),
     }
 }
 

@@ -121,6 +121,7 @@ fn solve_side(side: &Side, known: &[Option<Estimate>]) -> Option<(usize, Estimat
             Estimate {
                 frequency: sum,
                 confidence,
+                deviation: None,
             },
         )),
         (Some(class), Some(block)) => {
@@ -142,6 +143,7 @@ fn solve_side(side: &Side, known: &[Option<Estimate>]) -> Option<(usize, Estimat
                 Estimate {
                     frequency,
                     confidence,
+                    deviation: None,
                 },
             ))
         }
@@ -157,6 +159,7 @@ mod tests {
         Some(Estimate {
             frequency,
             confidence: Confidence::High,
+            deviation: None,
         })
     }
 

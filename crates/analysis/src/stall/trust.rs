@@ -4,12 +4,14 @@ use super::{Confidence, Frequencies, attribute_samples};
 use machine::FlowGraph;
 
 /// The scale that makes the frequencies of a procedure absolute.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FrequencyScale {
     /// No scale: frequencies are only relative.
     Absent,
     /// The least cycles of instructions that do not stall, in order.
     Modelled,
+    /// Executions of some blocks, counted in bursts.
+    Counted,
     /// A measured number: of instructions, or of executions of some source lines.
     Measured,
     /// Every block was counted.
@@ -21,6 +23,8 @@ pub enum FrequencyScale {
 pub enum CycleDoubt {
     /// Nothing sets the scale of its frequency.
     NoScale,
+    /// Something sets the scale, but it is not known how this block compares with what was counted.
+    NoRatio,
     /// The procedure has jumps that are not understood, so that the graph misses edges.
     UnknownJumps,
     /// The block is not known to have run.
@@ -75,6 +79,9 @@ pub fn cycle_trust(
         let is_low = estimate.confidence == Confidence::Low;
         if scale == FrequencyScale::Absent || scale == FrequencyScale::Modelled && is_low {
             return CycleTrust::Unknown(CycleDoubt::NoScale);
+        }
+        if scale == FrequencyScale::Counted && is_low {
+            return CycleTrust::Unknown(CycleDoubt::NoRatio);
         }
         if graph.misses_edges() && !is_exact {
             return CycleTrust::Unknown(CycleDoubt::UnknownJumps);

@@ -4,10 +4,11 @@ use super::autofdo::{SampleProfile, omission_reason};
 use super::code::ProcedureCode;
 use super::counts::CountedLines;
 use super::evidence::ProcedureEvidence;
-use super::procedure::{AnnotatedProcedure, FrequencyBasis, analyse_procedure};
+use super::procedure::{AnnotatedProcedure, FrequencyBasis, analyse_procedure, plan_procedure};
 use super::select::{ChosenProcedure, SampleSelection};
 use super::setting::AnnotationSetting;
 use crate::refusal::{inconclusive_refusal, usage_refusal};
+use analysis::stall::CountPlan;
 use analysis::stall::culprits::Summary;
 use machine::ProcessorModel;
 use profile::{ImageOffset, Recording, Stretch, StretchSightings};
@@ -91,6 +92,25 @@ impl Annotator<'_> {
             )));
         }
         Ok(annotated)
+    }
+
+    /// Plans which places of a procedure to count, and returns their offsets in the image.
+    ///
+    /// # Errors
+    /// If its code cannot be read or decoded, or the clock is not known.
+    pub fn plan_count(
+        &self,
+        chosen: &ChosenProcedure,
+        code: &ImageSymbols,
+    ) -> anyhow::Result<(CountPlan, Vec<ImageOffset>)> {
+        if self.setting.period.is_none() {
+            return Err(usage_refusal(
+                "counts compare with time only if the clock is known: --clock GHZ".to_owned(),
+            ));
+        }
+        let lines = self.setting.counted_lines(code)?;
+        let evidence = evidence_of(self, chosen, code, lines.as_ref())?;
+        plan_procedure(&evidence, &self.setting.model)
     }
 
     /// Annotates procedures of one image. Returns a sentence for each that could not be annotated.
@@ -331,6 +351,11 @@ fn evidence_of<'a>(
         lines,
         instructions: selection.instructions_executed(chosen),
         period: setting.period,
+        sample_ns: setting.sample_ns,
+        measured: setting
+            .measured
+            .as_ref()
+            .filter(|counted| (counted.image, counted.start) == (chosen.image, chosen.start)),
         kernel: recording.kernel.then_some(selection.kernel),
         late: setting.late,
         // Only a single thread is known to share nothing.

@@ -2,8 +2,11 @@
 
 use super::code::ProcedureCode;
 use super::counts::CountedLines;
+use analysis::stall::CountPlan;
 use formats::counts::callgrind::CallgrindCounts;
-use profile::{AccessCount, BranchCount, ImageOffset, Stretch, StretchSightings};
+use profile::{
+    AccessCount, BranchCount, ExecutionCounts, ImageId, ImageOffset, Stretch, StretchSightings,
+};
 use rustc_hash::FxHashMap;
 
 /// Input of a procedure's analysis.
@@ -42,10 +45,28 @@ pub struct ProcedureEvidence<'a> {
     pub instructions: (f64, f64),
     /// Cycles between samples, if known.
     pub period: Option<f64>,
+    /// Nanoseconds between samples, if known.
+    pub sample_ns: Option<f64>,
+    /// Its executions counted in bursts.
+    pub measured: Option<&'a MeasuredCounts>,
     /// Samples in the kernel.
     pub kernel: Option<f64>,
     /// Number of instructions by which samples may come late.
     pub late: usize,
     /// True if other threads may write the memory that it accesses.
     pub shared: bool,
+}
+
+/// Executions of a procedure, counted in bursts.
+pub struct MeasuredCounts {
+    /// Its image.
+    pub image: ImageId,
+    /// Its start, in the image.
+    pub start: ImageOffset,
+    /// Whether the counted run repeats the recorded one.
+    pub repeats_recording: bool,
+    /// What was counted.
+    pub plan: CountPlan,
+    /// The counts.
+    pub counts: ExecutionCounts,
 }

@@ -30,6 +30,7 @@ pub use annotator::{Annotator, CompilerProfile, OmittedProcedure, WholeSummary};
 pub use autofdo::SampleProfile;
 pub use claims::stall_findings;
 pub use counts::{CountedLines, UsedLines};
+pub use evidence::MeasuredCounts;
 pub use names::{basis_name, confidence_name, doubt_name};
 pub use procedure::{AnnotatedProcedure, FrequencyBasis};
 pub use select::{ChosenAmong, ChosenProcedure, NamedFunctions, SampleSelection};

@@ -15,6 +15,7 @@ pub fn confidence_name(confidence: Confidence) -> &'static str {
 pub fn doubt_name(doubt: CycleDoubt) -> &'static str {
     match doubt {
         CycleDoubt::NoScale => "no scale",
+        CycleDoubt::NoRatio => "how it compares with what was counted",
         CycleDoubt::UnknownJumps => "jumps that are not understood",
         CycleDoubt::NotRun => "its frequency is not known, or 0",
         CycleDoubt::BelowBest => "below the best case",
@@ -26,6 +27,7 @@ pub fn basis_name(basis: FrequencyBasis) -> &'static str {
     match basis {
         FrequencyBasis::Counts => "counts",
         FrequencyBasis::Lines(_) => "counts of lines",
+        FrequencyBasis::Bursts => "out-of-order, executions counted",
         FrequencyBasis::Instructions => "out-of-order, instructions counted",
         FrequencyBasis::InOrder => "in-order",
         FrequencyBasis::OutOfOrder => "out-of-order, relative",

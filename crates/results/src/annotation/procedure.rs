@@ -6,9 +6,10 @@ use super::evidence::ProcedureEvidence;
 use analysis::stall::culprits::{
     Account, Culprit, EventCounts, Evidence, Expected, Summary, expectations, find_culprits,
 };
+use analysis::stall::out_of_order::Counted;
 use analysis::stall::{
-    Confidence, CycleTrust, Ends, Estimate, Frequencies, FrequencyScale, cycle_trust, in_order,
-    out_of_order,
+    BlockRate, Confidence, CountPlace, CountPlan, CycleTrust, Ends, Estimate, Frequencies,
+    FrequencyScale, block_rates, cycle_trust, in_order, loop_rounds, out_of_order, own_seconds,
 };
 use formats::counts::callgrind::ProcedureCounts;
 use machine::{
@@ -32,6 +33,8 @@ pub enum FrequencyBasis {
     InOrder,
     /// The samples and the counted number of instructions, out of order.
     Instructions,
+    /// The samples and executions counted in bursts, out of order.
+    Bursts,
     /// The samples, out of order: only rough ratios between blocks.
     OutOfOrder,
 }
@@ -39,12 +42,13 @@ pub enum FrequencyBasis {
 impl FrequencyBasis {
     /// Returns whether frequencies are comparable with the clock.
     fn is_absolute(self) -> bool {
-        matches!(self, Self::Counts | Self::Lines(_) | Self::Instructions)
+        self.frequency_scale() >= FrequencyScale::Counted
     }
 
     fn frequency_scale(self) -> FrequencyScale {
         match self {
             Self::Counts => FrequencyScale::Exact,
+            Self::Bursts => FrequencyScale::Counted,
             Self::Lines(_) | Self::Instructions => FrequencyScale::Measured,
             Self::InOrder => FrequencyScale::Modelled,
             Self::OutOfOrder => FrequencyScale::Absent,
@@ -82,6 +86,8 @@ pub struct AnnotatedProcedure {
     pub suspects: Vec<Vec<Culprit>>,
     /// Source of the frequencies.
     pub basis: FrequencyBasis,
+    /// Rates of the blocks whose executions were counted in bursts.
+    pub rates: Vec<BlockRate>,
     /// Numbers of stretches between branch records: those that follow no path of the graph, and
     /// all.
     pub contradictions: (u64, u64),
@@ -212,8 +218,12 @@ pub fn analyse_procedure(
     let accesses = code.accesses_seen(given);
     let DecodedProcedure { graph, texts, .. } = code;
     let loops = Loops::of(&graph);
-    let seen = seen_branches(given, &graph);
-    let (frequencies, basis) = estimate_frequencies(given, model, &graph, &samples, &seen);
+    let mut seen = seen_branches(given, &graph);
+    add_rounds(&mut seen, given);
+    let rates = measured_rates(given, &graph, &loops);
+    let measured = counts_at_rates(&rates, given, &graph, &loops, &samples);
+    let (frequencies, basis) =
+        estimate_frequencies(given, model, &graph, &samples, &seen, measured);
     let own: f64 = samples.iter().sum();
     let expected = expectations(&graph, model, &samples, &frequencies);
     let best = graph.blocks.iter().map(|block| {
@@ -263,6 +273,7 @@ pub fn analyse_procedure(
         accounts: found.accounts,
         suspects: found.suspects,
         basis,
+        rates,
         contradictions: seen.contradictions,
         callees: indirect_callees(given, &graph, basis, seen.callees),
         graph,
@@ -299,6 +310,7 @@ fn estimate_frequencies(
     graph: &FlowGraph,
     samples: &[f64],
     seen: &SeenBranches,
+    measured: Vec<Counted>,
 ) -> (Frequencies, FrequencyBasis) {
     let edges: Vec<Ends> = graph
         .edges
@@ -315,7 +327,7 @@ fn estimate_frequencies(
     }
     let classes = Equivalence::of(graph);
     let lines = given.lines.zip(given.period);
-    let (counted, used) = lines
+    let (mut counted, used) = lines
         .map(|(lines, period)| lines.of(graph, &classes, period))
         .unwrap_or_default();
     if model.processor().in_order && counted.is_empty() && given.stretches.is_empty() {
@@ -341,34 +353,139 @@ fn estimate_frequencies(
             FrequencyBasis::InOrder,
         );
     }
-    let costs: Vec<f64> = graph
-        .blocks
-        .iter()
-        .map(|block| model.bounds(graph.instructions_of(block)).cycles())
-        .collect();
-    // The procedure needs enough samples of its own for an estimate of their number.
-    let (instructions, samples_of) = given.instructions;
-    let instructions = given.period.map(|period| instructions / period);
-    let observed = out_of_order::Observed {
-        samples,
-        // Branch records give better bounds, because blocks overlap.
-        costs: Some(&*costs).filter(|_| given.stretches.is_empty()),
-        edges: &seen.edges,
-        counted: &counted,
-        instructions: instructions.filter(|_| samples_of >= LEAST_INSTRUCTIONS),
-    };
+    let costs = best_cycles(model, graph);
+    let has_lines = !counted.is_empty();
+    let has_measured = !measured.is_empty();
+    counted.extend(measured);
+    let observed = observe(given, samples, &costs, seen, &counted);
     let options = out_of_order::Options::default();
     let mut found =
         out_of_order::estimate_procedure(graph, &classes, &observed, &options).frequencies;
-    let basis = match (counted.is_empty(), observed.instructions) {
-        (false, _) => FrequencyBasis::Lines(used),
-        (true, Some(_)) => FrequencyBasis::Instructions,
-        (true, None) => FrequencyBasis::OutOfOrder,
+    let basis = match observed.instructions {
+        _ if has_lines => FrequencyBasis::Lines(used),
+        Some(_) => FrequencyBasis::Instructions,
+        None if has_measured => FrequencyBasis::Bursts,
+        None => FrequencyBasis::OutOfOrder,
     };
     if !basis.is_absolute() {
         rescale_guess(graph, samples, &costs, &mut found);
     }
     (found, basis)
+}
+
+/// Returns the least cycles of each block, by the model of the processor.
+fn best_cycles(model: &ProcessorModel, graph: &FlowGraph) -> Vec<f64> {
+    let blocks = graph.blocks.iter();
+    blocks
+        .map(|block| model.bounds(graph.instructions_of(block)).cycles())
+        .collect()
+}
+
+/// Gathers what was observed of a procedure, for the estimate out of order.
+fn observe<'a>(
+    given: &ProcedureEvidence<'_>,
+    samples: &'a [f64],
+    costs: &'a [f64],
+    seen: &'a SeenBranches,
+    counted: &'a [Counted],
+) -> out_of_order::Observed<'a> {
+    // The procedure needs enough samples of its own for an estimate of their number.
+    let (instructions, samples_of) = given.instructions;
+    let instructions = given.period.map(|period| instructions / period);
+    out_of_order::Observed {
+        samples,
+        // Branch records give better bounds, because blocks overlap.
+        costs: Some(costs).filter(|_| given.stretches.is_empty()),
+        edges: &seen.edges,
+        counted,
+        instructions: instructions.filter(|_| samples_of >= LEAST_INSTRUCTIONS),
+    }
+}
+
+/// Plans which blocks of a procedure to count. Returns the offsets of the places in the image, too.
+///
+/// # Errors
+/// If its code cannot be read or decoded.
+pub(super) fn plan_procedure(
+    given: &ProcedureEvidence<'_>,
+    model: &ProcessorModel,
+) -> anyhow::Result<(CountPlan, Vec<ImageOffset>)> {
+    let architecture = model.processor().architecture;
+    let code = DecodedProcedure::read_code(given, architecture)?;
+    let (samples, _) = code.spread_samples(given, given.samples);
+    let graph = code.graph;
+    let loops = Loops::of(&graph);
+    let classes = Equivalence::of(&graph);
+    let seen = seen_branches(given, &graph);
+    let costs = best_cycles(model, &graph);
+    let observed = observe(given, &samples, &costs, &seen, &[]);
+    let options = out_of_order::Options::default();
+    let evidence = out_of_order::gather_evidence(&graph, &classes, &observed, &options);
+    let plan = CountPlan::new(architecture, &graph, &loops, &classes, &evidence, &options);
+    let offset = |place: &CountPlace| {
+        let into = place.address.0.wrapping_sub(code.start.0);
+        ImageOffset(given.start.0.wrapping_add(into))
+    };
+    let places = plan.places.iter().map(offset).collect();
+    Ok((plan, places))
+}
+
+/// Adds the counted rounds of loops to what was seen of the edges.
+fn add_rounds(seen: &mut SeenBranches, given: &ProcedureEvidence<'_>) {
+    let measured = given.measured.iter();
+    let all = measured.flat_map(|measured| loop_rounds(&measured.plan, &measured.counts));
+    for one in all {
+        let (on, off) = one.edges;
+        // As many ends as leave a ratio with this deviation.
+        let ends = 1.0 / (one.deviation * one.deviation);
+        seen.edges[on].counted += ends * (one.rounds - 1.0).max(0.0);
+        seen.edges[off].counted += ends;
+    }
+}
+
+fn measured_rates(
+    given: &ProcedureEvidence<'_>,
+    graph: &FlowGraph,
+    loops: &Loops,
+) -> Vec<BlockRate> {
+    let measured = given.measured.iter();
+    measured
+        .flat_map(|measured| block_rates(&measured.plan, graph, loops, &measured.counts))
+        .collect()
+}
+
+/// Returns how often blocks with a rate were executed in the recording's time.
+fn counts_at_rates(
+    rates: &[BlockRate],
+    given: &ProcedureEvidence<'_>,
+    graph: &FlowGraph,
+    loops: &Loops,
+    samples: &[f64],
+) -> Vec<Counted> {
+    let Some((period, sample_ns)) = given.period.zip(given.sample_ns) else {
+        return Vec::new();
+    };
+    // The same work takes the same time, if nothing slows it: the machine, or what counts it.
+    let recorded = samples.iter().sum::<f64>() * sample_ns * 1e-9;
+    let rerun = given.measured.filter(|measured| measured.repeats_recording);
+    let apart = rerun.map_or(0.0, |one| (own_seconds(&one.counts) / recorded).ln());
+    let counted = |rate: &BlockRate| {
+        let own = graph.blocks.iter().enumerate().filter(|(index, _)| {
+            let mut around = loops.around(loops.innermost[*index]);
+            rate.within
+                .is_none_or(|within| around.any(|one| one == within))
+        });
+        let own: f64 = own
+            .map(|(_, block)| samples[block.instructions.clone()].iter().sum::<f64>())
+            .sum();
+        Counted {
+            block: rate.block,
+            executions: rate.per_second * own * sample_ns * 1e-9,
+            period,
+            deviation: Some(rate.deviation.hypot(apart)),
+        }
+    };
+    rates.iter().map(counted).collect()
 }
 
 /// Corrects the guessed scale if a block would take less than its best case.
@@ -396,6 +513,7 @@ fn exact_frequencies(graph: &FlowGraph, counts: &ProcedureCounts<'_>, period: f6
     let estimate = |executions: f64| Estimate {
         frequency: executions / period,
         confidence: Confidence::High,
+        deviation: Some(0.0),
     };
     let mut edges: Vec<Option<f64>> = vec![None; graph.edges.len()];
     // If only one edge leaves or enters a block, it is taken as often as the block runs; the counts

@@ -1,6 +1,7 @@
 //! Setting of all procedures of a recording.
 
 use super::counts::{CountedLines, GivenCounts};
+use super::evidence::MeasuredCounts;
 use crate::kept::symbol_options;
 use crate::refusal::usage_refusal;
 use crate::source::RecordingSource;
@@ -28,6 +29,10 @@ pub struct AnnotationSetting {
     pub event: String,
     /// Cycles between samples, if the clock is known.
     pub period: Option<f64>,
+    /// Nanoseconds of CPU time between samples, if the clock is known.
+    pub sample_ns: Option<f64>,
+    /// A procedure's executions, counted in bursts.
+    pub measured: Option<MeasuredCounts>,
     /// All samples of the event.
     pub total: f64,
     /// Counts of other tools.
@@ -87,6 +92,10 @@ impl AnnotationSetting {
             Some("cycles" | "cpu-cycles") => Some(event.period as f64),
             _ => None,
         };
+        let sample_ns = match event.name.split(':').next() {
+            Some("cpu-clock" | "task-clock") => Some(event.period as f64),
+            _ => period.zip(clock).map(|(cycles, hz)| 1e9 * cycles / hz),
+        };
         let counts = GivenCounts::read_files(options.counts)?;
         if counts.has_executions() && period.is_none() {
             return Err(usage_refusal(
@@ -97,6 +106,8 @@ impl AnnotationSetting {
             model: ProcessorModel::new(processor),
             event: event.name.clone(),
             period: period.filter(|period| *period > 0.0),
+            sample_ns,
+            measured: None,
             total: 0.0,
             records: counts.branches.is_some() || !recording.stretches.is_empty(),
             counts,

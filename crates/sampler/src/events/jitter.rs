@@ -22,11 +22,16 @@ impl Jitter {
 
     /// Draws a random period around `nominal`.
     pub fn random_period(&mut self, nominal: u64) -> u64 {
+        self.period_within(nominal, SPREAD_PERCENT)
+    }
+
+    /// Draws a random period around `nominal`, plus or minus this many percent.
+    pub fn period_within(&mut self, nominal: u64, percent: u64) -> u64 {
         // xorshift64: enough to break up rhythms.
         self.state ^= self.state << 13;
         self.state ^= self.state >> 7;
         self.state ^= self.state << 17;
-        let spread = nominal * SPREAD_PERCENT / 100;
+        let spread = nominal * percent / 100;
         nominal - spread + self.state % (2 * spread + 1)
     }
 

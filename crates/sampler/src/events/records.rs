@@ -26,7 +26,6 @@ pub(crate) fn unwind_register_mask() -> u64 {
 pub(crate) const ALL_REGISTERS: u64 = 0xff_03ff;
 
 /// perf's numbers of the integer registers in the order of their encoding, and of the flags.
-#[cfg(target_arch = "x86_64")]
 const INTEGER: [u64; 16] = [0, 2, 3, 1, 7, 6, 4, 5, 16, 17, 18, 19, 20, 21, 22, 23];
 #[cfg(target_arch = "x86_64")]
 const FLAGS: u64 = 9;
@@ -51,6 +50,17 @@ fn all_registers(sample: &SampleRecord<'_>) -> Option<machine::Registers> {
 #[cfg(not(target_arch = "x86_64"))]
 fn all_registers(_: &SampleRecord<'_>) -> Option<machine::Registers> {
     None
+}
+
+/// Returns the integer registers, in the order of their encoding, of those that
+/// [`ALL_REGISTERS`] samples.
+pub(crate) fn integer_registers(sampled: &[u64]) -> Option<[u64; 16]> {
+    let mut all = [0; 16];
+    for (value, number) in all.iter_mut().zip(INTEGER) {
+        let before = (ALL_REGISTERS & ((1 << number) - 1)).count_ones();
+        *value = *sampled.get(before as usize)?;
+    }
+    Some(all)
 }
 
 /// Content of a record.

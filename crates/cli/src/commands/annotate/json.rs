@@ -37,6 +37,7 @@ pub fn write_procedure(
                 "best_case_cycles": expected.iter().map(|one| one.minimum).sum::<f64>(),
                 "bound": bound_name(setting, analysed, block),
                 "frequency": estimate.map(|one| one.frequency),
+                "frequency_deviation": estimate.filter(|_| doubt.is_none()).and_then(|one| one.deviation),
                 "confidence": estimate.map(|one| confidence_name(one.confidence)),
                 "cycles_not_known": doubt,
                 "instructions": block.instructions.clone().map(|place| instruction_json(analysed, place)).collect::<Vec<_>>(),

@@ -1,10 +1,11 @@
 //! The listing of a procedure (the paper's Figure 2).
 
-use super::cycles::{actual_text, amount_text};
+use super::cycles::{actual_text, amount_text, executions_text};
 use crate::output::{clean_name, group_digits, shorten_middle};
 use crate::screen::{terminal_width, warn_user, wrap_sentence};
 use analysis::stall::culprits::{Account, Cause, Culprit, Static};
 use machine::{Instruction, Limit};
+use profile::Target;
 use results::annotation::{AnnotatedProcedure, AnnotationSetting, FrequencyBasis, UsedLines};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -153,11 +154,43 @@ fn describe_basis(setting: &AnnotationSetting, basis: FrequencyBasis, records: u
             "frequencies: {estimated}, their scale from samples of instructions; {}",
             sample()
         ),
+        FrequencyBasis::Bursts => format!(
+            "frequencies: {estimated}, their scale from executions counted in bursts; {}",
+            sample()
+        ),
         FrequencyBasis::InOrder => "frequencies: estimated from the samples".to_owned(),
         FrequencyBasis::OutOfOrder => format!(
-            "frequencies: {estimated}, without a scale: how blocks compare is known, cycles are not; samples of \
-             instructions (record -e cycles -e instructions) or --counts give them"
+            "frequencies: {estimated}, without a scale: how blocks compare is known, cycles are not"
         ),
+    }
+}
+
+/// Returns the command that gives a procedure's cycles, if its frequencies have no scale.
+pub fn scale_advice(target: &Target, analysed: &AnnotatedProcedure) -> Option<String> {
+    if analysed.basis != FrequencyBasis::OutOfOrder || !analysed.rates.is_empty() {
+        return None;
+    }
+    let name = quote_word(&analysed.name);
+    let of = match target {
+        Target::Command(words) => {
+            let words: Vec<String> = words.iter().map(|word| quote_word(word)).collect();
+            format!("-- {}", words.join(" "))
+        }
+        Target::Process(pid) => format!("-p {pid}"),
+        Target::Machine => "-p PID".to_owned(),
+    };
+    Some(format!(
+        "only an exact count of one of its blocks gives cycles: vitalfew annotate --count {name} {of}"
+    ))
+}
+
+/// Quotes a word for a shell, if it needs quotes.
+fn quote_word(word: &str) -> String {
+    let is_plain = |letter: char| letter.is_alphanumeric() || "-_./=:,+@%".contains(letter);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
     }
 }
 
@@ -272,9 +305,13 @@ fn block_head(
     )?;
     writeln!(
         out,
-        "*** Actual    {}\n",
+        "*** Actual    {}",
         actual_text(analysed, index, samples)
     )?;
+    if let Some(executed) = executions_text(setting, analysed, index) {
+        writeln!(out, "*** Executed  {executed}")?;
+    }
+    writeln!(out)?;
     Ok(())
 }
 

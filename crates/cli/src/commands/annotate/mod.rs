@@ -1,6 +1,7 @@
 //! `vitalfew annotate`.
 
 mod cfg;
+mod count;
 mod cycles;
 mod data;
 mod json;
@@ -12,6 +13,7 @@ use crate::args::{Annotate as Args, Source};
 use crate::output::{clean_name, group_digits, write_file};
 use crate::screen::{Screen, tell_user, warn_user};
 use crate::source;
+use crate::wrapped::Signals;
 use orchestration::refuse_late_samples;
 use profile::{Collector, Unit};
 use results::annotation::{
@@ -29,7 +31,11 @@ use symbols::ImageSymbols;
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let (wanted, source) = split_arguments(args);
-    let recording = source::open_source(&source, Wanted::ALL)?;
+    let signals = args.count.then(Signals::catch_signals).transpose()?;
+    let recording = match &signals {
+        Some(signals) if !count::is_recorded(args) => count::record_target(args, signals)?,
+        _ => source::open_source(&source, Wanted::ALL)?,
+    };
     if recording.collector == Collector::Import {
         return Err(usage_refusal(format!(
             "this is a profile of another tool ({}), without instructions; vitalfew bottlenecks and vitalfew report read it",
@@ -86,8 +92,27 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         ));
     }
     let code = annotator.open_image(&found.chosen)?;
+    let measured = signals
+        .map(|signals| count::count_procedure(args, &signals, &annotator, &found.chosen, &code))
+        .transpose()?;
+    let (measured, refused) = measured.unzip();
+    setting.measured = measured;
+    let annotator = Annotator {
+        recording: &recording,
+        setting: &setting,
+        selection: &selection,
+    };
     let annotated = annotator.annotate_procedure(&found.chosen, &code)?;
     show_procedure(args, &setting, &annotated, &code)?;
+    match &setting.measured {
+        Some(measured) => {
+            count::warn_without_rates(measured, &annotated, refused.flatten().as_ref());
+        }
+        None => {
+            let advice = listing::scale_advice(&recording.target, &annotated);
+            advice.iter().for_each(|advice| tell_user(advice));
+        }
+    }
     Ok(ExitCode::SUCCESS)
 }
 

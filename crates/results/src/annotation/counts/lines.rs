@@ -118,6 +118,7 @@ impl CountedLines {
                     block: *block,
                     executions: *count as f64,
                     period,
+                    deviation: None,
                 });
             }
         }
