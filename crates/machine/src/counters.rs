@@ -90,7 +90,7 @@ fn counted_loop(
     classes: &Equivalence,
     around: usize,
 ) -> Option<CountedLoop> {
-    let is_inside = |block: usize| (loops.around(loops.innermost[block])).any(|one| one == around);
+    let is_inside = |block: usize| loops.has_block(around, block);
     let indices = || 0..graph.edges.len();
     let (from, to) = (
         |edge: usize| graph.edges[edge].from,
@@ -190,7 +190,7 @@ pub fn step_counters(
 
 /// Finds the counters of one loop, one for each register.
 fn counters_of_loop(graph: &FlowGraph, loops: &Loops, around: usize) -> Vec<StepCounter> {
-    let is_inside = |block: usize| (loops.around(loops.innermost[block])).any(|one| one == around);
+    let is_inside = |block: usize| loops.has_block(around, block);
     let body: Vec<usize> = (0..graph.blocks.len())
         .filter(|one| is_inside(*one))
         .collect();

@@ -45,6 +45,11 @@ impl Loops {
         std::iter::successors(innermost, |one| self.loops[*one].parent)
     }
 
+    /// Returns whether a block is in a loop, or in one within it.
+    pub fn has_block(&self, around: usize, block: usize) -> bool {
+        self.around(self.innermost[block]).any(|one| one == around)
+    }
+
     /// Finds the loops of any flow graph; see [`crate::Equivalence::new`].
     ///
     /// # Panics

@@ -40,8 +40,8 @@
 //! `machine::Slice` makes. `recording/branches.rs` runs the interpreter of `machine` on the code
 //! from there.
 //!
-//! `counting` counts executions of single places exactly, in bursts, by uprobes
-//! (`events/breakpoint.rs`) that the kernel counts without a signal.
+//! `counting` counts executions of single places exactly, in bursts, by uprobes that the kernel
+//! counts without a signal.
 //!
 //! # Where the sampling rate is set and lowered
 //!

@@ -4,7 +4,7 @@
 //! samples. Time is compared as the procedure's *own* time, by samples: the recording, whose
 //! samples are to be divided by the executions, may have spent more or less of its time elsewhere.
 
-use super::count_plan::{CountPlan, is_in_loop};
+use super::count_plan::{CORRECTION, CountPlan};
 use machine::{CountedLoop, FlowGraph, Loops, Register, StepCounter};
 use profile::{CountSample, CountWindow, ExecutionCounts};
 
@@ -18,10 +18,6 @@ const MOST_SLOWED: f64 = 0.8;
 
 /// Share of the CPU time up to which hits do not distort the samples.
 const CALM: f64 = 0.05;
-
-/// Relative error of the cost of a hit: between other code, a uprobe took 1.2 to 1.8 µs that took
-/// 1.3 in a row.
-const CORRECTION: f64 = 0.2;
 
 /// Least standard deviation of the logarithm of a rate: from one run to the next, kernels of known
 /// rounds differ by as much (`benches/counted_kernels.py`).
@@ -61,6 +57,18 @@ struct Part {
     /// Time in the scope by samples, and raw time in which they were taken.
     own_ns: f64,
     raw_ns: f64,
+}
+
+impl std::iter::Sum for Part {
+    fn sum<I: Iterator<Item = Self>>(parts: I) -> Self {
+        parts.fold(Self::default(), |sum, one| Self {
+            executions: sum.executions + one.executions,
+            ns: sum.ns + one.ns,
+            hit_ns: sum.hit_ns + one.hit_ns,
+            own_ns: sum.own_ns + one.own_ns,
+            raw_ns: sum.raw_ns + one.raw_ns,
+        })
+    }
 }
 
 /// Returns the rates of the blocks that a plan counted.
@@ -155,15 +163,9 @@ fn own_time(window: &CountWindow) -> f64 {
 /// executions.
 fn rate_of_parts(parts: &[Part]) -> Option<(f64, f64, f64)> {
     let rate = |left_out: Option<usize>| {
-        let kept = parts.iter().enumerate();
-        let kept = kept.filter(|(index, _)| Some(*index) != left_out);
-        let sum = kept.fold(Part::default(), |sum, (_, one)| Part {
-            executions: sum.executions + one.executions,
-            ns: sum.ns + one.ns,
-            hit_ns: sum.hit_ns + one.hit_ns,
-            own_ns: sum.own_ns + one.own_ns,
-            raw_ns: sum.raw_ns + one.raw_ns,
-        });
+        let all = parts.iter().enumerate();
+        let kept = all.filter(|(index, _)| Some(*index) != left_out);
+        let sum: Part = kept.map(|(_, part)| *part).sum();
         let own = sum.own_ns / sum.raw_ns;
         (sum, 1e9 * sum.executions / sum.ns / own)
     };
@@ -276,15 +278,7 @@ fn counter_parts(
         return (Vec::new(), 0.0);
     };
     let each = kept.len().div_ceil(PARTS).max(1);
-    let sums = kept.chunks(each).map(|chunk| {
-        chunk.iter().fold(Part::default(), |sum, one| Part {
-            executions: sum.executions + one.executions,
-            ns: sum.ns + one.ns,
-            hit_ns: sum.hit_ns + one.hit_ns,
-            own_ns: sum.own_ns + one.own_ns,
-            raw_ns: sum.raw_ns + one.raw_ns,
-        })
-    });
+    let sums = kept.chunks(each).map(|chunk| chunk.iter().copied().sum());
     (sums.collect(), left_out)
 }
 
@@ -300,7 +294,7 @@ fn loop_stretches(
 ) -> Vec<Part> {
     let is_inside = |sample: &CountSample| {
         let block = sample.into.and_then(|into| block_at(graph, into));
-        block.is_some_and(|block| is_in_loop(loops, block, counter.around))
+        block.is_some_and(|block| loops.has_block(counter.around, block))
     };
     let value = |sample: &CountSample, register: Register| {
         let number = usize::from(register.number());

@@ -471,9 +471,8 @@ fn counts_at_rates(
     let apart = rerun.map_or(0.0, |one| (own_seconds(&one.counts) / recorded).ln());
     let counted = |rate: &BlockRate| {
         let own = graph.blocks.iter().enumerate().filter(|(index, _)| {
-            let mut around = loops.around(loops.innermost[*index]);
             rate.within
-                .is_none_or(|within| around.any(|one| one == within))
+                .is_none_or(|within| loops.has_block(within, *index))
         });
         let own: f64 = own
             .map(|(_, block)| samples[block.instructions.clone()].iter().sum::<f64>())

@@ -1,7 +1,7 @@
 //! The listing of a procedure (the paper's Figure 2).
 
 use super::cycles::{actual_text, amount_text, executions_text};
-use crate::output::{clean_name, group_digits, shorten_middle};
+use crate::output::{clean_name, group_digits, shell_words, shorten_middle};
 use crate::screen::{terminal_width, warn_user, wrap_sentence};
 use analysis::stall::culprits::{Account, Cause, Culprit, Static};
 use machine::{Instruction, Limit};
@@ -170,28 +170,15 @@ pub fn scale_advice(target: &Target, analysed: &AnnotatedProcedure) -> Option<St
     if analysed.basis != FrequencyBasis::OutOfOrder || !analysed.rates.is_empty() {
         return None;
     }
-    let name = quote_word(&analysed.name);
+    let name = shell_words(std::slice::from_ref(&analysed.name));
     let of = match target {
-        Target::Command(words) => {
-            let words: Vec<String> = words.iter().map(|word| quote_word(word)).collect();
-            format!("-- {}", words.join(" "))
-        }
+        Target::Command(words) => format!("-- {}", shell_words(words)),
         Target::Process(pid) => format!("-p {pid}"),
         Target::Machine => "-p PID".to_owned(),
     };
     Some(format!(
         "only an exact count of one of its blocks gives cycles: vitalfew annotate --count {name} {of}"
     ))
-}
-
-/// Quotes a word for a shell, if it needs quotes.
-fn quote_word(word: &str) -> String {
-    let is_plain = |letter: char| letter.is_alphanumeric() || "-_./=:,+@%".contains(letter);
-    if !word.is_empty() && word.chars().all(is_plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', "'\\''"))
-    }
 }
 
 /// Writes the listing.
