@@ -1801,6 +1801,21 @@ fn what_a_library_calls_back_is_not_its_callers() {
     }
 }
 
+/// A function that works within a call to itself works there, too.
+#[test]
+fn own_work_is_also_that_of_calls_inside_of_others() {
+    use TimeKind::Computing;
+    let tree = tree(&[
+        ("main;step;strcoll", Computing, 1),
+        ("main;step;parse;step;strcoll;malloc", Computing, 10),
+        ("main;step;parse", Computing, 100),
+    ]);
+    let tree = timed_tree::TimedTree::new(&tree);
+    let own = tree.own_work(&[("step".to_owned(), "app".to_owned())]);
+    let time: i64 = own.iter().map(|node| tree.tree().cost(0, *node)).sum();
+    assert_eq!(time, 11_000_000);
+}
+
 mod places {
     use super::*;
     use crate::bottleneck::interface::Profile;

@@ -237,32 +237,34 @@ impl<'a> TimedTree<'a> {
 
     /// Returns the nodes of a call's path and below that are its last function's own work: the
     /// function itself, the libraries that it calls and the kernel's work for both, without calls
-    /// back from libraries.
-    pub(super) fn own_work(&self, path: &[MethodName]) -> Vec<NodeId> {
-        let calls = self.calls_of(path).into_iter();
-        let mut open: Vec<NodeId> = calls.map(|call| call.last).collect();
-        let mut own = Vec::new();
+    /// back from libraries. A call inside of another one works, too.
+    pub(super) fn own_work(&self, path: &[MethodName]) -> BTreeSet<NodeId> {
+        let mut open: Vec<NodeId> = self.all_calls_of(path).map(|call| call.last).collect();
+        let mut own = BTreeSet::new();
         while let Some(node) = open.pop() {
-            own.push(node);
-            open.extend(self.tree.children(node).filter(|child| {
-                let is_again = self.tree.method(*child) == self.tree.method(node);
-                is_again || self.role_at(*child).is_some_and(CodeRole::works_for_caller)
-            }));
+            if own.insert(node) {
+                open.extend(self.tree.children(node).filter(|child| {
+                    let is_again = self.tree.method(*child) == self.tree.method(node);
+                    is_again || self.role_at(*child).is_some_and(CodeRole::works_for_caller)
+                }));
+            }
         }
         own
     }
 
     /// Returns the nodes of some functions of a path, by their numbers, on its complete
     /// occurrences.
-    pub(super) fn nodes_along(&self, path: &[MethodName], numbers: Range<usize>) -> Vec<NodeId> {
-        let calls = self.calls_of(path).into_iter();
-        let nodes: BTreeSet<NodeId> = calls
-            .flat_map(|call| {
-                let callers = self.callers_of(call.last).skip(path.len() - numbers.end);
-                callers.take(numbers.len())
-            })
-            .collect();
-        nodes.into_iter().collect()
+    pub(super) fn nodes_along(
+        &self,
+        path: &[MethodName],
+        numbers: Range<usize>,
+    ) -> BTreeSet<NodeId> {
+        let calls = self.all_calls_of(path);
+        let nodes = calls.flat_map(|call| {
+            let callers = self.callers_of(call.last).skip(path.len() - numbers.end);
+            callers.take(numbers.len())
+        });
+        nodes.collect()
     }
 
     fn nodes_of_method(&self, (name, module): &MethodName) -> &[u32] {
@@ -277,22 +279,25 @@ impl<'a> TimedTree<'a> {
 
     /// Returns the calls of a sequence, without those inside of another one.
     pub(super) fn calls_of(&self, path: &[MethodName]) -> Vec<SequenceCall> {
-        let last = path
-            .last()
-            .map_or(&[][..], |last| self.nodes_of_method(last));
-        let mut calls = Vec::new();
-        let mut end = 0;
-        for node in last.iter().copied().filter(|node| *node > 0) {
-            if node < end {
-                continue;
+        let mut end = NodeId(0);
+        let outermost = self.all_calls_of(path).filter(|call| {
+            let is_outside = call.last >= end;
+            if is_outside {
+                end = self.tree.end(call.last);
             }
-            if let Some(first) = self.begin_of(path, NodeId(node)) {
-                let last = NodeId(node);
-                end = self.tree.end(last).0;
-                calls.push(SequenceCall { first, last });
-            }
-        }
-        calls
+            is_outside
+        });
+        outermost.collect()
+    }
+
+    /// Returns the calls of a sequence, also those inside of another one.
+    fn all_calls_of(&self, path: &[MethodName]) -> impl Iterator<Item = SequenceCall> {
+        let last = path.last().map_or(&[][..], |f| self.nodes_of_method(f));
+        let last = last.iter().map(|node| NodeId(*node));
+        last.filter(|last| last.0 > 0).filter_map(|last| {
+            let first = self.begin_of(path, last)?;
+            Some(SequenceCall { first, last })
+        })
     }
 
     /// Returns the node of a sequence's first function, if the sequence ends at `last`.
