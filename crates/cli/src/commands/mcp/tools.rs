@@ -344,8 +344,13 @@ impl Tools {
         cancel: &CancellationToken,
     ) -> anyhow::Result<Answer> {
         let file = self.file(&asked.result)?;
-        let mut arguments = words(["annotate", "--json", "--"]);
-        arguments.extend([asked.procedure.into(), file.into()]);
+        // What follows `--` is a command to count, and no name of a procedure begins with a dash.
+        let procedure = asked.procedure;
+        if procedure.starts_with('-') {
+            bail!("there is no procedure '{procedure}'");
+        }
+        let mut arguments = words(["annotate", "--json"]);
+        arguments.extend([procedure.into(), file.into()]);
         let json = self.read_json(arguments, cancel).await?;
         Ok(answers::of_annotation(&json))
     }
