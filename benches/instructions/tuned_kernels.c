@@ -105,7 +105,7 @@ KERNEL static uint64_t copy(uint64_t n) {
     return to[1];
 }
 
-__attribute__((optimize("O3"), target("avx2"))) KERNEL static uint64_t vector(uint64_t n) {
+__attribute__((optimize("O3", "tree-vectorize"), target("avx2"))) KERNEL static uint64_t vector(uint64_t n) {
     uint32_t *all = (uint32_t *)bytes;
     uint64_t sum = 0;
     for (uint64_t call = 0; call < n; call++) {

@@ -1,7 +1,7 @@
 //! Registers that count how often a block runs, because a loop only ever adds a constant to them.
 
 use crate::{
-    Architecture, Equivalence, Flow, FlowGraph, Instruction, Loops, Register, RegisterSet,
+    Architecture, Edge, Equivalence, Flow, FlowGraph, Instruction, Loops, Register, RegisterSet,
 };
 
 /// A register to which a loop adds a constant at one place, or once in each round, and which it
@@ -84,6 +84,43 @@ pub fn counted_loops(
         .collect()
 }
 
+/// Returns the edges from the only block at which a loop ends: by the first it goes on, by the
+/// second it ends.
+pub fn loop_exit(graph: &FlowGraph, loops: &Loops, around: usize) -> Option<(usize, usize)> {
+    let is_inside = |block: usize| loops.has_block(around, block);
+    let leaves = |edge: &usize| {
+        let edge = &graph.edges[*edge];
+        edge.from.is_some_and(is_inside) && !edge.to.is_some_and(is_inside)
+    };
+    let off = only((0..graph.edges.len()).filter(leaves))?;
+    let last = graph.edges[off].from;
+    let others = (0..graph.edges.len()).filter(|edge| *edge != off);
+    let on = only(others.filter(|edge| graph.edges[*edge].from == last))?;
+    Some((on, off))
+}
+
+/// Returns whether a loop that is entered at one edge sets its counter to a constant before.
+pub fn starts_at_constant(graph: &FlowGraph, loops: &Loops, counter: &StepCounter) -> bool {
+    /// Blocks before the loop that are read.
+    const BEFORE: usize = 4;
+    let is_inside = |block: usize| loops.has_block(counter.around, block);
+    let entered =
+        |edge: &&Edge| edge.to.is_some_and(is_inside) && !edge.from.is_some_and(is_inside);
+    let mut before = only(graph.edges.iter().filter(entered)).and_then(|edge| edge.from);
+    for _ in 0..BEFORE {
+        let Some(block) = before else { return false };
+        let sets = |one: &&Instruction| one.flow.is_call() || one.writes.contains(counter.register);
+        let mut backwards = graph.instructions_of(&graph.blocks[block]).iter().rev();
+        if let Some(set) = backwards.find(sets) {
+            let is_own = |one: Register| set.kind.renamed && one == counter.register;
+            return set.flow == Flow::Next && !set.kind.load && set.reads.iter().all(is_own);
+        }
+        let into = graph.edges.iter().filter(|edge| edge.to == Some(block));
+        before = only(into).and_then(|edge| edge.from);
+    }
+    false
+}
+
 fn counted_loop(
     graph: &FlowGraph,
     loops: &Loops,
@@ -96,13 +133,10 @@ fn counted_loop(
         |edge: usize| graph.edges[edge].from,
         |edge: usize| graph.edges[edge].to,
     );
-    let leaves =
-        |edge: &usize| from(*edge).is_some_and(is_inside) && !to(*edge).is_some_and(is_inside);
     let enters =
         |edge: &usize| to(*edge).is_some_and(is_inside) && !from(*edge).is_some_and(is_inside);
-    let off = only(indices().filter(leaves))?;
+    let (on, off) = loop_exit(graph, loops, around)?;
     let last = from(off)?;
-    let on = only(indices().filter(|edge| from(*edge) == Some(last) && *edge != off))?;
     let into = only(indices().filter(enters))?;
     let before = from(into)?;
     only(indices().filter(|edge| from(*edge) == Some(before)))?;

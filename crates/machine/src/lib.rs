@@ -24,7 +24,9 @@ mod register;
 mod x86_64;
 
 pub use architecture::Architecture;
-pub use counters::{CountedLoop, StepCounter, counted_loops, step_counters};
+pub use counters::{
+    CountedLoop, StepCounter, counted_loops, loop_exit, starts_at_constant, step_counters,
+};
 pub use decode::InstructionDecoder;
 pub use equivalence::Equivalence;
 pub use error::Error;

@@ -46,6 +46,9 @@ pub struct CountPlan {
     pub places: Vec<CountPlace>,
     /// Registers that count.
     pub counters: Vec<StepCounter>,
+    /// The place, among those, whose every execution enters the procedure anew. While it is not
+    /// executed, no loop that is in no other one is entered again.
+    pub entry: Option<usize>,
 }
 
 /// An instruction at which executions of a block are counted.
@@ -82,14 +85,32 @@ impl CountPlan {
         let mut plan = Self {
             places: Vec::new(),
             counters: step_counters(architecture, graph, loops),
+            entry: None,
         };
         let edges: Vec<Ends> = graph.edges.iter().map(|one| (one.from, one.to)).collect();
         let Some((flow, _)) = log_variances(&edges, classes, evidence, options) else {
             return plan;
         };
         let candidates = candidate_places(architecture, graph, loops, classes);
+        let total: f64 = evidence.blocks.iter().map(|block| block.samples).sum();
+        if plan.has_outer_counter(loops) && LEAST_APART * flow[0] < total {
+            let is_entry = |block: usize| classes.blocks[block] == classes.blocks[0];
+            let before = candidates
+                .iter()
+                .find(|one| one.entered.is_some_and(|it| is_entry(it.before)));
+            let first = candidates.iter().find(|one| one.block == 0);
+            plan.places.extend(before.or(first));
+            plan.entry = (!plan.places.is_empty()).then_some(0);
+        }
         plan.add_best_places(candidates, &edges, &flow, classes, evidence, options);
         plan
+    }
+
+    /// Returns whether a register counts in a loop that is in no other one, and not entered where the
+    /// procedure is.
+    fn has_outer_counter(&self, loops: &Loops) -> bool {
+        let mut outer = self.counters.iter().map(|one| one.around);
+        loops.innermost.first() == Some(&None) && outer.any(|one| loops.loops[one].parent.is_none())
     }
 
     /// Adds the blocks whose counts leave the least variance.
@@ -112,6 +133,8 @@ impl CountPlan {
             deviation: Some(ASSUMED),
         };
         assumed.counted.clear();
+        let known = self.places.iter().flat_map(CountPlace::counted_blocks);
+        assumed.counted.extend(known.map(count));
         let often = |place: &CountPlace| flow[place.entered.map_or(place.block, |one| one.before)];
         all.retain(|place| {
             LEAST_APART * often(place) < total

@@ -5,8 +5,12 @@
 //! samples are to be divided by the executions, may have spent more or less of its time elsewhere.
 
 use super::count_plan::{CORRECTION, CountPlan};
-use machine::{CountedLoop, FlowGraph, Loops, Register, StepCounter};
+use machine::{
+    CountedLoop, Equivalence, FlowGraph, Loops, Register, StepCounter, loop_exit,
+    starts_at_constant,
+};
 use profile::{CountSample, CountWindow, ExecutionCounts};
+use std::ops::RangeInclusive;
 
 /// Least executions that make a rate, of a uprobe and of a register.
 const LEAST_HITS: f64 = 30.0;
@@ -29,6 +33,16 @@ const LEAST_STRETCHES: usize = 40;
 const MOST_APART: f64 = 1.35;
 /// Least part of the usual rate in a stretch that counts.
 const LEAST_KEPT: f64 = 0.5;
+
+/// Greatest share of a loop's time in which it may have been entered again.
+const MOST_LEFT_OUT: f64 = 0.5;
+
+/// Greatest part by which a counter's values may be uneven beyond chance, where a loop makes the
+/// same number of rounds each time.
+const UNEVEN: f64 = 0.03;
+
+/// Least times that a loop was entered again between samples that tell how many rounds it makes.
+const LEAST_ENTRIES: usize = 100;
 
 /// Parts whose differences give the error.
 const PARTS: usize = 16;
@@ -227,8 +241,15 @@ pub struct LoopRounds {
     pub deviation: f64,
 }
 
-/// Returns the rounds of the loops that were counted where they are entered.
-pub fn loop_rounds(plan: &CountPlan, counts: &ExecutionCounts) -> Vec<LoopRounds> {
+/// Returns the rounds of the loops that were counted where they are entered, and of those that make
+/// the same number each time.
+pub fn loop_rounds(
+    plan: &CountPlan,
+    graph: &FlowGraph,
+    loops: &Loops,
+    classes: &Equivalence,
+    counts: &ExecutionCounts,
+) -> Vec<LoopRounds> {
     let places = plan.places.iter().enumerate();
     let entered = places.filter_map(|(place, counted)| Some((place, counted.entered?)));
     let rounds = entered.filter_map(|(place, entered)| {
@@ -241,7 +262,73 @@ pub fn loop_rounds(plan: &CountPlan, counts: &ExecutionCounts) -> Vec<LoopRounds
             deviation,
         })
     });
-    rounds.collect()
+    let mut rounds: Vec<LoopRounds> = rounds.collect();
+    for counter in &plan.counters {
+        let equal = equal_rounds(counter, graph, loops, classes, counts);
+        let is_new = |one: &LoopRounds| rounds.iter().all(|known| known.edges != one.edges);
+        let new = equal.filter(is_new);
+        rounds.extend(new);
+    }
+    rounds
+}
+
+/// Returns the rounds of a loop that makes the same number each time: at samples, its counter then
+/// has all values between its first and its last one equally often. A counter that begins
+/// elsewhere each time, as a pointer to rows, would have those of all rows.
+fn equal_rounds(
+    counter: &StepCounter,
+    graph: &FlowGraph,
+    loops: &Loops,
+    classes: &Equivalence,
+    counts: &ExecutionCounts,
+) -> Option<LoopRounds> {
+    let edges = loop_exit(graph, loops, counter.around)?;
+    let last = graph.edges[edges.1].from?;
+    let class = classes.blocks[counter.block];
+    let is_each_round = class == classes.blocks[last] || class == classes.edges[edges.0];
+    if !is_each_round || !starts_at_constant(graph, loops, counter) {
+        return None;
+    }
+    let step = i128::from(counter.step.unsigned_abs());
+    let value = |sample: &CountSample| {
+        let block = block_at(graph, sample.into?)?;
+        let value = *sample
+            .registers
+            .get(usize::from(counter.register.number()))?;
+        let value = i128::from(value) * i128::from(counter.step.signum());
+        loops.has_block(counter.around, block).then_some(value)
+    };
+    let in_threads = counts.threads.iter().map(|thread| {
+        let samples = thread.iter().flat_map(|window| &window.samples);
+        samples.filter_map(value).collect::<Vec<_>>()
+    });
+    let in_threads: Vec<Vec<i128>> = in_threads.collect();
+    let first = *in_threads.iter().flatten().min()?;
+    let entries = in_threads.iter().flat_map(|values| values.windows(2));
+    let entries = entries.filter(|pair| pair[1] < pair[0]).count();
+    let all = in_threads.iter().flatten().map(|value| value - first);
+    if entries < LEAST_ENTRIES || all.clone().any(|by| by % step != 0) {
+        return None;
+    }
+    let mut done: Vec<f64> = all.map(|by| (by / step) as f64).collect();
+    done.sort_by(f64::total_cmp);
+    let n = done.len() as f64;
+    let rounds = 2.0 * done.iter().sum::<f64>() / n + 1.0;
+    // The distance of Kolmogorov and Smirnov; a counter has whole values. Rounds that take longer at
+    // one end of the loop's data make it greater, different numbers of rounds by far more.
+    let apart = done.iter().zip(1..).map(|(value, number)| {
+        let expected = (value + 0.5) / rounds;
+        (f64::from(number) / n - expected).abs()
+    });
+    let apart = apart.fold(0.0, f64::max);
+    let by_last = ((done.last()? + 1.0) / rounds).ln().abs();
+    let is_equal = apart <= UNEVEN + 1.63 / n.sqrt() + 1.0 / rounds && by_last <= 2.0 * UNEVEN;
+    let sampled = (1.0 / (3.0 * n) + FLOOR * FLOOR).sqrt();
+    is_equal.then_some(LoopRounds {
+        edges,
+        rounds,
+        deviation: sampled.hypot(0.5 / rounds).hypot(by_last / 2.0),
+    })
 }
 
 /// Returns the mean rounds of a loop, and the standard deviation of its logarithm. `None` if it is
@@ -260,8 +347,8 @@ fn mean_rounds<'a>(
 }
 
 /// Adds up the stretches between samples in a loop, and returns the share of the time that was left
-/// out. Empty if the register's values do not lie on a line: the loop is left and entered again too
-/// soon.
+/// out. Empty if it is not known that the loop ran on, nor do the register's values lie on a line:
+/// the loop is left and entered again too soon.
 fn counter_parts(
     counter: &StepCounter,
     plan: &CountPlan,
@@ -269,7 +356,15 @@ fn counter_parts(
     loops: &Loops,
     counts: &ExecutionCounts,
 ) -> (Vec<Part>, f64) {
-    let stretches = loop_stretches(counter, plan, graph, loops, counts);
+    let found = loop_stretches(counter, plan, graph, loops, counts);
+    let stretches: Vec<Part> = found.iter().map(|(part, _)| *part).collect();
+    let certain = found.iter().filter(|(_, is_certain)| *is_certain);
+    let certain: Vec<Part> = certain.map(|(part, _)| *part).collect();
+    let time = |of: &[Part]| of.iter().map(|one| one.raw_ns).sum::<f64>();
+    let left_out = 1.0 - time(&certain) / time(&stretches).max(1.0);
+    if certain.len() >= LEAST_STRETCHES && left_out < MOST_LEFT_OUT {
+        return (in_parts(&certain), left_out);
+    }
     let longest = stretches.iter().map(|one| one.raw_ns).fold(0.0, f64::max);
     // A loop that ends between samples of the usual period may not between dense ones.
     let dense = stretches.iter().filter(|one| one.raw_ns < longest / 4.0);
@@ -277,21 +372,28 @@ fn counter_parts(
     let Some((kept, left_out)) = on_a_line(&stretches).or_else(|| on_a_line(&dense)) else {
         return (Vec::new(), 0.0);
     };
-    let each = kept.len().div_ceil(PARTS).max(1);
-    let sums = kept.chunks(each).map(|chunk| chunk.iter().copied().sum());
-    (sums.collect(), left_out)
+    (in_parts(&kept), left_out)
+}
+
+/// Adds up stretches in as many parts as give the error.
+fn in_parts(stretches: &[Part]) -> Vec<Part> {
+    let each = stretches.len().div_ceil(PARTS).max(1);
+    let sums = stretches
+        .chunks(each)
+        .map(|chunk| chunk.iter().copied().sum());
+    sums.collect()
 }
 
 /// Returns the stretches between two samples in a loop during which no register says that the loop
 /// was entered again: all that it counts with moved forward, and those that it never writes are
-/// the same.
+/// the same. True are those of which the number of entries says so, too.
 fn loop_stretches(
     counter: &StepCounter,
     plan: &CountPlan,
     graph: &FlowGraph,
     loops: &Loops,
     counts: &ExecutionCounts,
-) -> Vec<Part> {
+) -> Vec<(Part, bool)> {
     let is_inside = |sample: &CountSample| {
         let block = sample.into.and_then(|into| block_at(graph, into));
         block.is_some_and(|block| loops.has_block(counter.around, block))
@@ -325,30 +427,51 @@ fn loop_stretches(
         })
     };
     let is_calm = sampled_well(counts);
+    let entry = plan
+        .entry
+        .filter(|_| loops.loops[counter.around].parent.is_none());
+    let entries = |window: &CountWindow| Some(window.hits.get(entry?)?.as_ref()?.count);
     let mut stretches = Vec::new();
     for thread in &counts.threads {
-        // The last sample in the loop, the samples since then, and the end of the last window.
-        let mut last: Option<(&CountSample, f64)> = None;
+        // The last sample in the loop with its window, the samples since then, and the end of the
+        // last window.
+        let mut last: Option<(&CountSample, usize, f64)> = None;
         let mut end = 0;
-        for window in thread.iter().filter(|window| is_calm(window)) {
+        let mut found: Vec<(Option<Part>, RangeInclusive<usize>)> = Vec::new();
+        let windows = thread.iter().enumerate();
+        for (number, window) in windows.filter(|(_, window)| is_calm(window)) {
             if window.begin_ns != end {
                 last = None;
             }
             end = window.begin_ns + window.cpu_ns;
             let slowed = hit_time(window, counts) / window.cpu_ns as f64;
             for sample in &window.samples {
-                if let Some((_, since)) = &mut last {
+                if let Some((.., since)) = &mut last {
                     *since += 1.0;
                 }
                 if !is_inside(sample) {
                     continue;
                 }
-                if let Some((before, since)) = last {
-                    stretches.extend(stretch(before, sample, since, slowed));
+                if let Some((before, begun, since)) = last {
+                    let own = stretch(before, sample, since, slowed);
+                    found.push((own, begun..=number));
                 }
-                last = Some((sample, 0.0));
+                last = Some((sample, number, 0.0));
             }
         }
+        // Each entry is in a stretch that a register gave away, or it is not known in which.
+        let mut given_away = vec![0; thread.len()];
+        let broken = found.iter().filter(|(part, _)| part.is_none());
+        broken
+            .flat_map(|(_, windows)| windows.clone())
+            .for_each(|window| given_away[window] += 1);
+        let is_settled =
+            |window: usize| entries(&thread[window]).is_some_and(|all| all <= given_away[window]);
+        stretches.extend(
+            found
+                .into_iter()
+                .filter_map(|(part, mut windows)| Some((part?, windows.all(is_settled)))),
+        );
     }
     stretches
 }
@@ -412,6 +535,7 @@ mod tests {
                 kind: ProbedKind::Jump,
             }],
             counters: vec![counter],
+            entry: None,
         };
         let counts = ExecutionCounts {
             hit_ns: vec![HIT_NS],
@@ -479,6 +603,47 @@ mod tests {
         }
     }
 
+    /// Where other programs slow a loop again and again, only a count of its entries says that it
+    /// was not entered anew.
+    #[test]
+    fn a_loop_that_was_not_entered_may_vary() {
+        let (mut plan, graph, loops, mut counts) = seen(100_000_000, 10);
+        let mut left = u64::MAX;
+        let mut done = 0.0;
+        for (number, window) in counts.threads[0].iter_mut().enumerate() {
+            let speed = [1.0, 2.0, 4.0][number % 3];
+            window.hits[0] = Some(PlaceHits::default());
+            for sample in &mut window.samples {
+                let rounds = (window.period_ns - counts.sample_ns) / 10.0 * speed;
+                done += rounds.round();
+                left -= rounds.round() as u64;
+                sample.registers[6] = left;
+            }
+        }
+        assert_eq!(block_rates(&plan, &graph, &loops, &counts), []);
+        plan.entry = Some(0);
+        let found = block_rates(&plan, &graph, &loops, &counts);
+        let expected = done / own_seconds(&counts);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(
+            (found[0].per_second / expected - 1.0).abs() < 0.02,
+            "{found:?} {expected}"
+        );
+        assert!(found[0].deviation < 0.1, "{found:?}");
+        // Where it is entered all the time, nothing is certain.
+        for window in &mut counts.threads[0] {
+            window.hits[0] = Some(PlaceHits {
+                count: 1,
+                registers: Vec::new(),
+            });
+        }
+        assert!(
+            block_rates(&plan, &graph, &loops, &counts)
+                .iter()
+                .all(|one| one.within.is_none())
+        );
+    }
+
     #[test]
     fn a_register_is_right_or_silent_whatever_the_length_of_its_loop() {
         let mut rounds = 4000.0; // 20 µs; samples are 0.6 to 1.4 ms apart
@@ -532,6 +697,52 @@ mod tests {
         assert!((rounds - 33_335.33).abs() < 0.01, "{rounds}");
         assert!((0.01..0.05).contains(&deviation), "{deviation}");
         assert_eq!(mean(&[3, u64::MAX]), None);
+    }
+
+    #[test]
+    fn a_loop_with_equal_rounds_shows_their_number_at_samples() {
+        // 0: mov esi,100  5: dec rsi  8: jne 5  a: ret, and where rsi is an argument
+        let constant = [0xbe, 100, 0, 0, 0, 0x48, 0xff, 0xce, 0x75, 0xfb, 0xc3];
+        let argument = [
+            0x90, 0x90, 0x90, 0x90, 0x90, 0x48, 0xff, 0xce, 0x75, 0xfb, 0xc3,
+        ];
+        let rounds_in = |code: &[u8], rounds: &dyn Fn(usize) -> u64| {
+            let (_, _, _, mut counts) = seen(1, 10);
+            let graph = FlowGraph::new(Architecture::X86_64, ImageAddress(0), code, &NoImage)
+                .expect("a procedure");
+            let loops = Loops::of(&graph);
+            let plan = CountPlan {
+                counters: step_counters(Architecture::X86_64, &graph, &loops),
+                ..CountPlan::default()
+            };
+            let mut chance = 1_u64;
+            for (number, window) in counts.threads[0].iter_mut().enumerate() {
+                for sample in &mut window.samples {
+                    chance = chance
+                        .wrapping_mul(6_364_136_223_846_793_005)
+                        .wrapping_add(1);
+                    // A call is sampled as often as it is long.
+                    let at = (chance >> 20) % 400;
+                    let own = rounds(number);
+                    sample.registers[6] = own.saturating_sub(at % own);
+                    sample.into = (at < own).then_some(5);
+                }
+            }
+            let classes = Equivalence::of(&graph);
+            loop_rounds(&plan, &graph, &loops, &classes, &counts)
+        };
+        let rounds_of = |rounds: &dyn Fn(usize) -> u64| rounds_in(&constant, rounds);
+        assert_eq!(rounds_in(&argument, &|_| 100), []);
+        for rounds in [100, 400] {
+            let found = rounds_of(&|_| rounds);
+            let [one] = found.as_slice() else {
+                panic!("{rounds}: {found:?}");
+            };
+            let off = (one.rounds / rounds as f64).ln().abs();
+            assert!(off < 3.0 * one.deviation && one.deviation < 0.05, "{one:?}");
+        }
+        assert_eq!(rounds_of(&|number| [100, 400][number % 2]), []);
+        assert_eq!(rounds_of(&|number| 200 + 10 * (number as u64 % 20)), []);
     }
 
     #[test]

@@ -3,6 +3,10 @@
 use super::{Confidence, Frequencies, attribute_samples};
 use machine::FlowGraph;
 
+/// Greatest standard deviation of the logarithm of a counted frequency whose cycles are said, with
+/// their interval: a fifth more or less at 95 %.
+const MOST_DEVIATION: f64 = 0.1;
+
 /// The scale that makes the frequencies of a procedure absolute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FrequencyScale {
@@ -80,7 +84,8 @@ pub fn cycle_trust(
         if scale == FrequencyScale::Absent || scale == FrequencyScale::Modelled && is_low {
             return CycleTrust::Unknown(CycleDoubt::NoScale);
         }
-        if scale == FrequencyScale::Counted && is_low {
+        let is_near = (estimate.deviation).is_some_and(|deviation| deviation <= MOST_DEVIATION);
+        if scale == FrequencyScale::Counted && !is_near {
             return CycleTrust::Unknown(CycleDoubt::NoRatio);
         }
         if graph.misses_edges() && !is_exact {

@@ -63,8 +63,6 @@ pub struct MeasuredCounts {
     pub image: ImageId,
     /// Its start, in the image.
     pub start: ImageOffset,
-    /// Whether the counted run repeats the recorded one.
-    pub repeats_recording: bool,
     /// What was counted.
     pub plan: CountPlan,
     /// The counts.

@@ -88,6 +88,9 @@ pub struct AnnotatedProcedure {
     pub basis: FrequencyBasis,
     /// Rates of the blocks whose executions were counted in bursts.
     pub rates: Vec<BlockRate>,
+    /// Executions for each unit of frequency, if known: the cycles between samples; after a count,
+    /// as many as make its samples the time in the counted run.
+    pub cycles_per_sample: Option<f64>,
     /// Numbers of stretches between branch records: those that follow no path of the graph, and
     /// all.
     pub contradictions: (u64, u64),
@@ -219,7 +222,7 @@ pub fn analyse_procedure(
     let DecodedProcedure { graph, texts, .. } = code;
     let loops = Loops::of(&graph);
     let mut seen = seen_branches(given, &graph);
-    add_rounds(&mut seen, given);
+    add_rounds(&mut seen, given, &graph, &loops);
     let rates = measured_rates(given, &graph, &loops);
     let measured = counts_at_rates(&rates, given, &graph, &loops, &samples);
     let (frequencies, basis) =
@@ -273,6 +276,7 @@ pub fn analyse_procedure(
         accounts: found.accounts,
         suspects: found.suspects,
         basis,
+        cycles_per_sample: cycles_per_sample(given, basis, own),
         rates,
         contradictions: seen.contradictions,
         callees: indirect_callees(given, &graph, basis, seen.callees),
@@ -431,9 +435,16 @@ pub(super) fn plan_procedure(
 }
 
 /// Adds the counted rounds of loops to what was seen of the edges.
-fn add_rounds(seen: &mut SeenBranches, given: &ProcedureEvidence<'_>) {
+fn add_rounds(
+    seen: &mut SeenBranches,
+    given: &ProcedureEvidence<'_>,
+    graph: &FlowGraph,
+    loops: &Loops,
+) {
     let measured = given.measured.iter();
-    let all = measured.flat_map(|measured| loop_rounds(&measured.plan, &measured.counts));
+    let classes = Equivalence::of(graph);
+    let all = measured
+        .flat_map(|measured| loop_rounds(&measured.plan, graph, loops, &classes, &measured.counts));
     for one in all {
         let (on, off) = one.edges;
         // As many ends as leave a ratio with this deviation.
@@ -454,6 +465,22 @@ fn measured_rates(
         .collect()
 }
 
+/// Returns the cycles that a sample stands for. What was counted in another run than the recorded
+/// one is said of the counted run: two runs of the same work may take different times.
+fn cycles_per_sample(
+    given: &ProcedureEvidence<'_>,
+    basis: FrequencyBasis,
+    samples: f64,
+) -> Option<f64> {
+    let period = given.period?;
+    let counted = given.measured.filter(|_| basis == FrequencyBasis::Bursts);
+    let counted = counted.zip(given.sample_ns).map(|(measured, sample_ns)| {
+        let recorded = samples * sample_ns * 1e-9;
+        period * own_seconds(&measured.counts) / recorded
+    });
+    Some(counted.unwrap_or(period))
+}
+
 /// Returns how often blocks with a rate were executed in the recording's time.
 fn counts_at_rates(
     rates: &[BlockRate],
@@ -465,10 +492,6 @@ fn counts_at_rates(
     let Some((period, sample_ns)) = given.period.zip(given.sample_ns) else {
         return Vec::new();
     };
-    // The same work takes the same time, if nothing slows it: the machine, or what counts it.
-    let recorded = samples.iter().sum::<f64>() * sample_ns * 1e-9;
-    let rerun = given.measured.filter(|measured| measured.repeats_recording);
-    let apart = rerun.map_or(0.0, |one| (own_seconds(&one.counts) / recorded).ln());
     let counted = |rate: &BlockRate| {
         let own = graph.blocks.iter().enumerate().filter(|(index, _)| {
             rate.within
@@ -481,7 +504,7 @@ fn counts_at_rates(
             block: rate.block,
             executions: rate.per_second * own * sample_ns * 1e-9,
             period,
-            deviation: Some(rate.deviation.hypot(apart)),
+            deviation: Some(rate.deviation),
         }
     };
     rates.iter().map(counted).collect()

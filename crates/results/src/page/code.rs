@@ -161,7 +161,7 @@ fn page_procedure(
         image: annotated.image.clone(),
         model: annotator.setting.model.processor().name,
         frequencies: basis_name(annotated.basis),
-        cycles_per_sample: annotator.setting.period,
+        cycles_per_sample: annotated.cycles_per_sample,
         misses_edges: annotated.graph.misses_edges(),
         samples: annotated.total_samples(),
         files: Vec::new(),

@@ -72,7 +72,6 @@ pub fn count_procedure(
     let measured = MeasuredCounts {
         image: chosen.image,
         start: chosen.start,
-        repeats_recording: args.pid.is_none() && !is_recorded(args),
         plan,
         counts: outcome.counts,
     };

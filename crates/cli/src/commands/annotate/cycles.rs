@@ -3,9 +3,7 @@
 use crate::output::group_digits;
 use analysis::stall::{CycleDoubt, CycleTrust};
 use analysis::statistics::interval_of_count;
-use results::annotation::{
-    AnnotatedProcedure, AnnotationSetting, FrequencyBasis, confidence_name, doubt_name,
-};
+use results::annotation::{AnnotatedProcedure, FrequencyBasis, confidence_name, doubt_name};
 
 /// Number of samples from which on no range is given: half of the interval is then a third of the
 /// number.
@@ -35,23 +33,23 @@ pub fn actual_text(analysed: &AnnotatedProcedure, index: usize, samples: f64) ->
             _ => format!("not known: {name}"),
         };
     }
-    let confidence = match analysed.basis {
-        FrequencyBasis::Counts => "exact",
-        _ => estimate.map_or("none", |one| confidence_name(one.confidence)),
-    };
     let count = analysed.graph.blocks[index].instructions.len();
     if let Some(deviation) = counted_deviation(analysed, index) {
         let deviation = deviation.hypot(1.0 / samples.max(1.0).sqrt());
         let (low, high) = interval_around(samples / often, deviation);
         let each = count.max(1) as f64;
         return format!(
-            "{:.1}/{count} = {:.2}CPI, 95 %: {low:.1} to {high:.1} cycles, {:.2} to {:.2}CPI (confidence {confidence})",
+            "{:.1}/{count} = {:.2}CPI, 95 %: {low:.1} to {high:.1} cycles, {:.2} to {:.2}CPI",
             samples / often,
             samples / often / each,
             low / each,
             high / each,
         );
     }
+    let confidence = match analysed.basis {
+        FrequencyBasis::Counts => "exact",
+        _ => estimate.map_or("none", |one| confidence_name(one.confidence)),
+    };
     format!(
         "{}/{count} = {}CPI (confidence {confidence})",
         amount_text(samples, often, 0.0, 1),
@@ -59,16 +57,12 @@ pub fn actual_text(analysed: &AnnotatedProcedure, index: usize, samples: f64) ->
     )
 }
 
-/// Returns how often a block was executed in the recording, with the interval, if executions were
+/// Returns how often a block was executed in the counted run, with the interval, if executions were
 /// counted in bursts.
-pub fn executions_text(
-    setting: &AnnotationSetting,
-    analysed: &AnnotatedProcedure,
-    index: usize,
-) -> Option<String> {
+pub fn executions_text(analysed: &AnnotatedProcedure, index: usize) -> Option<String> {
     let deviation = counted_deviation(analysed, index)?;
     let estimate = analysed.frequencies.blocks[index]?;
-    let executions = estimate.frequency * setting.period?;
+    let executions = estimate.frequency * analysed.cycles_per_sample?;
     let (low, high) = interval_around(executions, deviation);
     let number = |value: f64| group_digits(value.round() as u64);
     Some(format!(

@@ -64,7 +64,7 @@ pub fn write_procedure(
         "model": setting.model.processor().name,
         "frequencies": basis_name(analysed.basis),
         "branch_records": analysed.contradictions.1,
-        "cycles_per_sample": setting.period,
+        "cycles_per_sample": analysed.cycles_per_sample,
         "total_samples": setting.total,
         "samples": analysed.total_samples(),
         "misses_edges": graph.misses_edges(),

@@ -295,7 +295,7 @@ fn block_head(
         "*** Actual    {}",
         actual_text(analysed, index, samples)
     )?;
-    if let Some(executed) = executions_text(setting, analysed, index) {
+    if let Some(executed) = executions_text(analysed, index) {
         writeln!(out, "*** Executed  {executed}")?;
     }
     writeln!(out)?;
