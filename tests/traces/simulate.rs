@@ -55,6 +55,7 @@ impl Trace {
                 cpu_users: Vec::new(),
                 throttled: None,
                 solo: SoloSchedule::default(),
+                call_ticks: 0,
                 warnings: Vec::new(),
             },
             items: Vec::new(),
@@ -332,6 +333,8 @@ pub struct Program {
     pub seed: u64,
     /// In one of so many intervals the thread waits for a held one.
     pub halts: u64,
+    /// Time that the record of an execution takes.
+    pub record: u64,
 }
 
 impl Default for Program {
@@ -343,6 +346,7 @@ impl Default for Program {
             intervals: 200,
             seed: 1,
             halts: u64::MAX,
+            record: 0,
         }
     }
 }
@@ -420,10 +424,15 @@ impl Program {
                     trace.wait(0, futex(halted, woken, 0, None));
                     halted = u64::MAX;
                 }
+                now += self.record / 2;
                 trace.execute(0, inner, start, now - start);
+                now += self.record / 2;
             }
+            now += self.record / 2;
             trace.execute(0, outer, enter, now - enter);
+            now += self.record / 2;
         }
+        trace.head.call_ticks = self.record;
         trace.end();
         trace
     }

@@ -63,6 +63,29 @@ fn intervals_have_the_loss_of_the_program_and_of_its_functions() {
     assert!(right * 100 >= all * 90, "{right} of {all}");
 }
 
+/// What the records take, the program takes only while it is traced.
+#[test]
+fn the_time_of_records_is_no_part_of_a_loss() {
+    for loss in [0.0, 0.5, 0.7] {
+        let program = Program {
+            loss,
+            length: 8 * US,
+            record: 2 * US,
+            ..Program::default()
+        };
+        let trace = program.trace();
+        let result = analyse(&trace);
+        let found = result.solo.program.expect("known").loss;
+        for Between { estimate, .. } in [found, loss_in(&result, "inner")] {
+            assert!((estimate - loss).abs() < 0.03, "{loss}: {found:?}");
+        }
+        let mut unknown = trace;
+        unknown.head.call_ticks = 0;
+        let found = analyse(&unknown).solo.program.expect("known").loss;
+        assert!(found.estimate < 0.75 * loss + 0.03, "{loss}: {found:?}");
+    }
+}
+
 /// A recorded execution takes longer than the others that it represents. The function then seems to
 /// have more time than there is, but a thread cannot lose more than all of its time.
 #[test]

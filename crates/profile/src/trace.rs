@@ -50,6 +50,9 @@ pub struct TraceHead {
     /// Attempts to let threads run alone.
     #[serde(default)]
     pub solo: SoloSchedule,
+    /// Time that the record of an execution takes on this machine, in ticks; 0 if unknown.
+    #[serde(default)]
+    pub call_ticks: u64,
     /// Warnings for the reader: each a sentence.
     pub warnings: Vec<String>,
 }

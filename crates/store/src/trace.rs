@@ -419,6 +419,7 @@ fn empty_head() -> TraceHead {
         cpu_users: Vec::new(),
         throttled: None,
         solo: profile::SoloSchedule::default(),
+        call_ticks: 0,
         warnings: Vec::new(),
     }
 }

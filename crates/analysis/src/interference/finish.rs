@@ -44,7 +44,7 @@ impl Analyser {
             Some(*number)
         });
         let contended: FxHashSet<BlockId> = contended.collect();
-        let mut solo = std::mem::take(&mut self.solos).finish(&head.solo, &contended);
+        let mut solo = std::mem::take(&mut self.solos).finish(head, &contended);
         let mut contention = None;
         if let Some(loss) = solo.contention {
             let own = functions.iter().filter(|(number, _)| {

@@ -29,7 +29,7 @@ use crate::statistics::Interval;
 use profile::known_code::KnownOperation;
 use profile::{
     Between, BlockId, Execution, FunctionLoss, LockLoss, SoloInterval, SoloLoss, SoloReport,
-    SoloSchedule, SoloVerdict, ThreadIndex, TracedBlock, Wait,
+    SoloSchedule, SoloVerdict, ThreadIndex, TraceHead, TracedBlock, Wait,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::VecDeque;
@@ -69,6 +69,13 @@ const WIDEST: f64 = 0.4;
 /// known.
 const KNOWN: f64 = 0.1;
 
+/// Time of a sampled execution's record, in units of one where all are recorded, and the same of an
+/// execution that is only counted (`benches/interference.py` measures both).
+const SAMPLED: f64 = 5.0;
+const COUNTED: f64 = 0.1;
+/// Least part of a time that is not its records'.
+const LEAST_LEFT: f64 = 0.25;
+
 /// A block with the address of a lock. The address is 0 if the block is no lock function.
 type Key = (BlockId, u64);
 
@@ -79,6 +86,8 @@ struct Window {
     /// The part of `time` outside of nested traced blocks.
     own: f64,
     exits: f64,
+    /// Executions whose records `own` includes; of a thread, those that `time` includes.
+    records: f64,
 }
 
 impl Window {
@@ -93,6 +102,13 @@ impl Window {
         self.time += other.time;
         self.own += other.own;
         self.exits += other.exits;
+        self.records += other.records;
+    }
+
+    /// Takes away the time that records took, in ticks each.
+    fn without_records(&mut self, ticks: f64) {
+        let left = |time: f64| (time - ticks * self.records).max(time.min(LEAST_LEFT * time));
+        (self.time, self.own) = (left(self.time), left(self.own));
     }
 }
 
@@ -486,15 +502,28 @@ impl Solos {
                 };
                 let counts = f64::from(u8::from(!again));
                 let ended = f64::from(u8::from(leave <= *to));
+                // Half of a record's time is between its two stamps.
+                let ended_here = stands_for * ended;
+                let (own, on_average) = if *stands_for > 1.0 {
+                    (SAMPLED, SAMPLED / stands_for + COUNTED)
+                } else {
+                    (1.0, 1.0)
+                };
                 let of = Window {
                     time: counts * time,
                     own: inside,
-                    exits: counts * stands_for * ended,
+                    exits: counts * ended_here,
+                    records: 0.5 * own * ended_here,
                 };
                 add(key, of);
                 if let Some((_, outer, stands_for)) = parent {
-                    add(outer, Window::of_own_time(-stands_for * inside));
+                    let around = Window {
+                        records: 0.5 * on_average * ended_here,
+                        ..Window::of_own_time(-stands_for * inside)
+                    };
+                    add(outer, around);
                 }
+                sums.all.window(*alone).records += on_average * ended_here;
             }
         }
         let sampled_lock = self.longest_sampled_lock(executions);
@@ -583,12 +612,14 @@ impl Solos {
     }
 
     /// Returns the losses. `contended` are the functions in which threads contend for locks.
-    pub fn finish(mut self, schedule: &SoloSchedule, contended: &FxHashSet<BlockId>) -> SoloResult {
+    pub fn finish(mut self, head: &TraceHead, contended: &FxHashSet<BlockId>) -> SoloResult {
+        let schedule = &head.solo;
         let mut open: Vec<_> = std::mem::take(&mut self.open).into_iter().collect();
         open.sort_unstable_by_key(|(thread, _)| *thread);
         for open in open.into_iter().flat_map(|(_, waiting)| waiting) {
             self.close(open);
         }
+        self.leave_out_records(head.call_ticks as f64);
         self.count_progress();
         self.leave_out_dependence();
         let whole = |sums: &Sums| (sums.all.together.time, sums.all.alone.time);
@@ -638,6 +669,18 @@ impl Solos {
             Some(SoloLoss { loss, .. }) if loss.high < -2.0 * LEAST => SoloVerdict::Dependence,
             Some(_) => SoloVerdict::NotFound,
             None => SoloVerdict::NotMeasured,
+        }
+    }
+
+    /// Takes away the time that the records of executions took, which the program takes only while
+    /// it is traced.
+    fn leave_out_records(&mut self, ticks: f64) {
+        for sums in self.solo.sums.iter_mut().chain(&mut self.placebo.sums) {
+            let pairs = sums.blocks.values_mut().chain([&mut sums.all]);
+            for pair in pairs {
+                pair.together.without_records(ticks);
+                pair.alone.without_records(ticks);
+            }
         }
     }
 

@@ -106,8 +106,8 @@ impl CountPlan {
         plan
     }
 
-    /// Returns whether a register counts in a loop that is in no other one, and not entered where the
-    /// procedure is.
+    /// Returns whether a register counts in a loop that is in no other one, and not entered where
+    /// the procedure is.
     fn has_outer_counter(&self, loops: &Loops) -> bool {
         let mut outer = self.counters.iter().map(|one| one.around);
         loops.innermost.first() == Some(&None) && outer.any(|one| loops.loops[one].parent.is_none())

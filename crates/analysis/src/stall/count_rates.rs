@@ -314,8 +314,8 @@ fn equal_rounds(
     done.sort_by(f64::total_cmp);
     let n = done.len() as f64;
     let rounds = 2.0 * done.iter().sum::<f64>() / n + 1.0;
-    // The distance of Kolmogorov and Smirnov; a counter has whole values. Rounds that take longer at
-    // one end of the loop's data make it greater, different numbers of rounds by far more.
+    // The distance of Kolmogorov and Smirnov; a counter has whole values. Rounds that take longer
+    // at one end of the loop's data make it greater, different numbers of rounds by far more.
     let apart = done.iter().zip(1..).map(|(value, number)| {
         let expected = (value + 0.5) / rounds;
         (f64::from(number) / n - expected).abs()

@@ -46,7 +46,7 @@ pub(super) struct TraceBudget {
     /// Part of the target's time that tracing may take.
     budget: f64,
     /// Cost of recording one execution, in ticks.
-    cost: u64,
+    pub cost: u64,
     before: Vec<u64>,
     waits_before: u64,
     read_before: u64,

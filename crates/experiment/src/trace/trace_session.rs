@@ -488,6 +488,7 @@ impl<'a> TraceSession<'a> {
             cpu_users: self.waiting.cpu_users(),
             throttled: self.throttling.since(),
             solo,
+            call_ticks: self.trace_budget.cost,
             warnings: self.warnings,
         }
     }
