@@ -63,7 +63,7 @@ fn intervals_have_the_loss_of_the_program_and_of_its_functions() {
     assert!(right * 100 >= all * 90, "{right} of {all}");
 }
 
-/// What the records take, the program takes only while it is traced.
+/// The time of records is no loss: the program takes it only while it is traced.
 #[test]
 fn the_time_of_records_is_no_part_of_a_loss() {
     for loss in [0.0, 0.5, 0.7] {

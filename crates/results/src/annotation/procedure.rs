@@ -441,11 +441,11 @@ fn add_rounds(
     graph: &FlowGraph,
     loops: &Loops,
 ) {
-    let measured = given.measured.iter();
+    let Some(measured) = given.measured else {
+        return;
+    };
     let classes = Equivalence::of(graph);
-    let all = measured
-        .flat_map(|measured| loop_rounds(&measured.plan, graph, loops, &classes, &measured.counts));
-    for one in all {
+    for one in loop_rounds(&measured.plan, graph, loops, &classes, &measured.counts) {
         let (on, off) = one.edges;
         // As many ends as leave a ratio with this deviation.
         let ends = 1.0 / (one.deviation * one.deviation);
