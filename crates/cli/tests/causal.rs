@@ -590,14 +590,16 @@ fn a_line_that_is_inlined_twice_is_split_by_call_site() {
 fn a_script_is_named_as_one() {
     let Some(_alone) = alone() else { return };
     let lab = Lab::new();
-    let script = lab.path("start.sh");
-    std::fs::write(&script, "#!/bin/sh\nexec true\n").expect("written");
-    let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    std::fs::set_permissions(&script, executable).expect("executable");
-    let output = causal(&lab.path("profile.json"), &[], &script, &[]);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("start.sh is a script that"), "{said}");
-    assert_eq!(output.status.code(), Some(125));
+    let script = lab.path("start");
+    for text in ["#!/usr/bin/perl\n1\n", "#!/usr/bin/env perl\n1\n"] {
+        std::fs::write(&script, text).expect("written");
+        let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(&script, executable).expect("executable");
+        let output = causal(&lab.path("profile.json"), &[], &script, &[]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains("start is a script that"), "{text}: {said}");
+        assert_eq!(output.status.code(), Some(125));
+    }
 }
 
 const SPIN: &str = "#include <stdlib.h>\n\
@@ -696,10 +698,14 @@ fn what_stands_in_the_way_is_named() {
         &[lines, "1"],
         &["did you mean main?"],
     );
-    let executed = ["env has executed", "/lines, which is not measured"];
-    named("", &["env", lines, "600"], &executed);
-    let started = ["that sh started", "/lines), which are not measured"];
-    named("", &["sh", "-c", &shell], &started);
+    let executed = ["setsid has executed", "/lines, which is not measured"];
+    named("", &["setsid", lines, "600"], &executed);
+    let started = ["that timeout started", "/lines), which are not measured"];
+    named("", &["timeout", "60", lines, "600"], &started);
+    let elsewhere = ["name the program that the shell starts"];
+    named("", &["sh", "-c", &shell], &elsewhere);
+    let wrapped = messages(&lab, &["--for", "2s"], &["env", "nice", lines, "600"]);
+    assert!(!wrapped.contains("not measured"), "{wrapped}");
     let background = ["went on in the background as process", "--foreground"];
     named("", &[daemon, "300"], &background);
 }

@@ -24,6 +24,9 @@ const COMMANDS: &[&str] = &[
     "check -q --runs 2 -o b.json",
 ];
 
+/// A shell that runs some programs, and executes the last one in its process.
+const SHELL: &[&str] = &["sh", "-c", "true; /bin/true; exec env \"$@\"", "sh"];
+
 /// A parent with unusual settings, like those of supervisors, CI agents and `nohup`.
 const PARENT: &str = "umask 027; ulimit -Sn 200; exec 5</dev/null; \
     exec env --ignore-signal=HUP,PIPE,CHLD,USR2 --block-signal=WINCH nice -n 3 \"$@\"";
@@ -66,14 +69,17 @@ fn programs_inherit_what_they_would_without_us() {
     }
     let lab = Lab::new();
     let program = lab.program("inherited");
-    let alone = inherited(&lab, &program, &[]);
-    assert!(alone.contains("descriptor 5: /dev/null"), "{alone}");
     runtime(); // it is searched beside the command
-    for words in COMMANDS {
+    for (words, shell) in
+        (COMMANDS.iter()).flat_map(|words| [(words, &[] as &[&str]), (words, SHELL)])
+    {
+        let alone = inherited(&lab, &program, shell);
+        assert!(alone.contains("descriptor 5: /dev/null"), "{alone}");
         let prefix: Vec<&str> = [VITALFEW]
             .into_iter()
             .chain(words.split(' '))
             .chain(["--"])
+            .chain(shell.iter().copied())
             .collect();
         let measured = inherited(&lab, &program, &prefix);
         let missing_in = |a: &str, b: &str| -> Vec<String> {
@@ -85,7 +91,7 @@ fn programs_inherit_what_they_would_without_us() {
         let (gone, new) = (missing_in(&alone, &measured), missing_in(&measured, &alone));
         assert!(
             gone.is_empty() && new.is_empty(),
-            "{words}: {new:#?} for {gone:#?}"
+            "{words}, {shell:?}: {new:#?} for {gone:#?}"
         );
     }
 }

@@ -821,6 +821,38 @@ fn time_limits_hold_where_records_are_read_too_slowly() {
     );
 }
 
+/// The program that a shell executes in its process is traced, and not those that the shell runs on
+/// the way.
+#[test]
+fn a_program_that_a_shell_executes_is_traced() {
+    if !live() {
+        return;
+    }
+    let _turn = TURN.read().unwrap_or_else(PoisonError::into_inner);
+    let lab = Lab::new();
+    let program = compile(&lab, "cc", "causes.c", C);
+    let program = program.to_str().expect("text");
+    let script = "readlink / > /dev/null; exec env -u HOME nice \"$0\" \"$@\"";
+    for options in [&[] as &[&str], &["-f", "compute"]] {
+        let args = ["-c", script, program, "lock"];
+        let output = run(&lab, options, Path::new("sh"), &args);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        let found = report(&lab, &[]);
+        assert!(calls(&found, "compute") > 100, "{found}");
+    }
+    let output = run(
+        &lab,
+        &["-f", "compute"],
+        Path::new("sh"),
+        &["-c", "true; :"],
+    );
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        said.contains("name the program that the shell starts"),
+        "{said}"
+    );
+}
+
 /// A program that executes another one is not followed, and a message says so.
 #[test]
 fn programs_that_are_executed_are_named() {

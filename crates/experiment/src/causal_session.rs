@@ -810,7 +810,7 @@ fn choose_granularity(
     let stripped = !image.has_all_symbols();
     let program = PathBuf::from(&image.path);
     let by_lines = options.by == Granularity::Line;
-    let script = launch::script_of(&options.command);
+    let script = launch::script_of(&options.command, &program);
     if let Some(script) = script.filter(|_| by_lines && options.scope.is_empty()) {
         return Err(Error::IsScript {
             script,

@@ -11,7 +11,7 @@ use crate::{Error, ExperimentOptions, attach, launch};
 use profile::CausalRun;
 use sampler::{Launched, command_text};
 use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::time::Instant;
 
 /// Runs a command and experiments with it until it ends, `stop` is set, the time is over, or
@@ -58,9 +58,10 @@ pub(crate) fn run_remembering(
         launch::target_environment(&options.runtime, &inherited, runtime_abi::VARIABLE)?;
     let mut launched = Launched::fork_waiting_with(&options.command, &environment)?;
     drop(inherited);
+    memory.pid.store(launched.pid(), Release);
     launched.start()?;
-    if !launch::await_runtime(memory.wait_words(), &mut launched, stop) {
-        let error = launch::not_loaded(&options.command, launched.pid(), false);
+    let words = memory.wait_words();
+    if let Err(error) = launch::await_runtime(words, &options.command, &mut launched, stop) {
         return Ok(unmeasured_outcome(options, launched, &error));
     }
     let known = std::mem::take(remembered);

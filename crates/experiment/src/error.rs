@@ -69,8 +69,7 @@ pub enum Error {
     },
     /// The command is a script: its interpreter would be measured.
     #[error(
-        "{script} is a script that {interpreter} runs, which has no debug information: name the program that the script starts (what a \
-         command executes is not measured)"
+        "{script} is a script that {interpreter} runs, which has no debug information: lines of scripts are not measured"
     )]
     IsScript {
         /// The script.

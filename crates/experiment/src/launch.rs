@@ -8,19 +8,22 @@ use object::elf::{ELFMAG, EM_AARCH64, EM_X86_64, PT_INTERP};
 use object::read::elf::ElfFile64;
 use object::{Endianness, Object, ReadCache};
 use profile::RunEnd;
-use runtime_abi::{layout, state};
+use runtime_abi::{is_starter_path, layout, state};
 use sampler::process_file;
 use sampler::{Exit, Launched, find_program, program_text};
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::{Duration, Instant, SystemTime};
 
+/// Length of a script's first line that the kernel reads, in bytes.
+const LONGEST_LINE: u64 = 256;
 /// The runtime's file.
 const RUNTIME: &str = "libvitalfew_runtime.so";
 
@@ -70,14 +73,21 @@ fn check_runtime(library: &Path) -> Result<(), Error> {
     }
 }
 
-/// Returns the name of the command's program if that is a script.
-pub(crate) fn script_of(command: &[OsString]) -> Option<String> {
-    use std::io::Read;
-    let name = command.first()?;
-    let mut first = [0; 2];
-    let mut file = std::fs::File::open(find_program(name)?).ok()?;
-    file.read_exact(&mut first).ok()?;
-    (&first == b"#!").then(|| program_text(command))
+/// Returns the name of the command's program if that is a script whose first line names
+/// `interpreter`.
+pub(crate) fn script_of(command: &[OsString], interpreter: &Path) -> Option<String> {
+    let file = File::open(find_program(command.first()?)?).ok()?;
+    let mut line = Vec::new();
+    let mut start = BufReader::new(file.take(LONGEST_LINE));
+    start.read_until(b'\n', &mut line).ok()?;
+    let interpreter = interpreter.file_name()?.as_bytes();
+    // `python3` is a link to `python3.11`.
+    let names_it = |word: &[u8]| {
+        let name = word.rsplit(|byte| *byte == b'/').next();
+        name.is_some_and(|name| !name.is_empty() && interpreter.starts_with(name))
+    };
+    let mut words = line.strip_prefix(b"#!")?.split(u8::is_ascii_whitespace);
+    words.any(names_it).then(|| program_text(command))
 }
 
 /// Source of knowledge about which thread waits for which, needed to account for delays.
@@ -257,21 +267,45 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Longest time between two looks at the program.
 const TICK: Duration = Duration::from_millis(10);
 
-/// Waits until the runtime in the target reports; returns false if it does not.
+/// Waits until the runtime in the target reports. Of a shell that is the program that it executes
+/// in its process.
+///
+/// # Errors
+/// [`Error::NotLoaded`] if the runtime does not report.
 pub(crate) fn await_runtime(
     words: WaitWords<'_>,
+    command: &[OsString],
     launched: &mut Launched,
     stop: &AtomicBool,
-) -> bool {
-    let start = Instant::now();
+) -> Result<(), Error> {
+    let mut start = Instant::now();
     loop {
         let seen = words.news.load(Acquire);
-        if words.state.load(Acquire) == state::READY {
-            return true;
+        let state = words.state.load(Acquire);
+        if state == state::READY {
+            return Ok(());
         }
-        if start.elapsed() > PATIENCE || stop.load(Relaxed) || launched.try_wait().is_some() {
+        let executable = std::fs::read_link(process_file(launched.pid(), "exe")).ok();
+        let runs_starter =
+            (executable.as_ref()).is_some_and(|path| is_starter_path(path.as_os_str().as_bytes()));
+        if state == state::IN_STARTER && runs_starter {
+            // What a shell does before it executes the program takes as long as it takes.
+            start = Instant::now();
+        }
+        let has_ended = launched.try_wait().is_some();
+        if has_ended || start.elapsed() > PATIENCE || stop.load(Relaxed) {
             words.state.store(state::OFF, Relaxed);
-            return false;
+            let reason = if state == state::IN_STARTER && has_ended {
+                "it is run by a shell, which executed no program in its own process: name the program that the shell starts"
+            } else if has_ended || executable.is_none() {
+                "it ended before"
+            } else {
+                "it may have capabilities of its own, or not use the C library"
+            };
+            return Err(Error::NotLoaded {
+                program: program_text(command),
+                reason: reason.into(),
+            });
         }
         words.wait_for_news(seen, TICK);
     }
@@ -290,19 +324,6 @@ pub(crate) fn run_end(exit: Option<Exit>) -> RunEnd {
 pub(crate) fn unix_ns() -> u64 {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     now.map_or(0, |now| now.as_nanos() as u64)
-}
-
-/// Returns the error for a started command whose runtime has not reported.
-pub(crate) fn not_loaded(command: &[OsString], pid: u32, ended: bool) -> Error {
-    let reason = if !ended && Path::new(&process_file(pid, "exe")).exists() {
-        "it may have capabilities of its own, or not use the C library"
-    } else {
-        "it ended before"
-    };
-    Error::NotLoaded {
-        program: program_text(command),
-        reason: reason.into(),
-    }
 }
 
 /// Kinds of programs, by how the runtime can be brought into them.

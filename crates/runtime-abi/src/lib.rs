@@ -51,6 +51,19 @@ pub const LIFELINE: usize = 8;
 /// Size of the ring of unknown places, a power of two.
 pub const UNKNOWN: usize = 4096;
 
+/// Programs that execute another one in their process: shells, and those that prepare a process.
+const STARTERS: [&[u8]; 17] = [
+    b"bash", b"busybox", b"chrt", b"dash", b"env", b"ionice", b"ksh93", b"mksh", b"nice", b"nohup",
+    b"numactl", b"prlimit", b"setarch", b"sh", b"stdbuf", b"taskset", b"zsh",
+];
+
+/// Returns whether an executable's path is that of a program that executes another one in its
+/// process. Such a program is not measured: the one that it executes is.
+pub fn is_starter_path(path: &[u8]) -> bool {
+    let name = path.rsplit(|byte| *byte == b'/').next();
+    name.is_some_and(|name| STARTERS.contains(&name))
+}
+
 /// Values of [`Page::state`].
 pub mod state {
     /// The target has not reached the runtime yet.
@@ -61,6 +74,8 @@ pub mod state {
     pub const RUNNING: u32 = 2;
     /// The runtime does nothing.
     pub const OFF: u32 = 3;
+    /// The runtime is in a shell, which may execute the target in its process.
+    pub const IN_STARTER: u32 = 4;
 }
 
 /// The shared memory.
@@ -77,7 +92,7 @@ pub struct Page {
     pub by_processor: AtomicU32,
     /// One of [`state`], a futex; both.
     pub state: AtomicU32,
-    /// Process of the runtime; runtime.
+    /// The process to measure: of a command, controller; of a running process, runtime.
     pub pid: AtomicU32,
     /// A futex that changes when the controller has news to read; runtime.
     pub news: AtomicU32,

@@ -88,7 +88,7 @@ pub struct Memory {
     pub magic: AtomicU64,
     /// One of [`state`], a futex; both.
     pub state: AtomicU32,
-    /// Process of the runtime; runtime.
+    /// The process to measure: of a command, controller; of a running process, runtime.
     pub pid: AtomicU32,
     /// A futex that changes when the controller has news to read; runtime.
     pub news: AtomicU32,

@@ -2,8 +2,8 @@
 
 use crate::{attach, own_signal, sample, sys, thread};
 use core::ffi::{CStr, c_char, c_int};
-use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::{AtomicBool, AtomicU32};
 use runtime_abi::{MAGIC, Page, VARIABLE, state, trace};
 
 /// Assumed size of the main thread's stack where there is no limit.
@@ -38,32 +38,32 @@ unsafe extern "C" fn start_runtime(_: c_int, arguments: *const *const c_char, _:
     }
     // SAFETY: no other code runs yet that could change the environment; after a late load it is
     // only read.
-    let (descriptor, traced) = unsafe { take_environment() };
+    let inherited = unsafe { find_descriptors() };
     #[cfg(target_arch = "x86_64")]
-    if let Some(descriptor) = traced {
-        let (high, size) = (arguments as u64, stack_limit());
-        crate::trace::start_tracing(descriptor, (high.saturating_sub(size), size));
+    if let Some(descriptor) = inherited.trace
+        && let Some(memory) = map_shared::<trace::Memory>(descriptor, trace::LENGTH)
+    {
+        let is_ours = memory.magic.load(Acquire) == trace::MAGIC;
+        // SAFETY: as above.
+        if is_ours && unsafe { take_part(descriptor, &memory.pid, &memory.state) } {
+            let (high, size) = (arguments as u64, stack_limit());
+            crate::trace::start_tracing(memory, (high.saturating_sub(size), size));
+        } else {
+            unmap_shared(memory, trace::LENGTH);
+        }
     }
-    let Some(descriptor) = descriptor else {
+    let Some(descriptor) = inherited.page else {
         return;
     };
-    let length = size_of::<Page>();
-    let access = (libc::PROT_READ | libc::PROT_WRITE) as usize;
-    let map = [0, length, access, libc::MAP_SHARED as usize, descriptor, 0];
-    // SAFETY: a new mapping, at an address of the kernel's choice.
-    let address = unsafe { sys::call(libc::SYS_mmap, map) };
-    // The mapping stays. Closing keeps the program's descriptor numbers as without this library.
-    sys::close(descriptor as i32);
-    if address < 0 {
+    let Some(page) = map_shared::<Page>(descriptor, size_of::<Page>()) else {
+        return;
+    };
+    let is_ours = page.magic.load(Acquire) == MAGIC;
+    // SAFETY: as above.
+    if !is_ours || !unsafe { take_part(descriptor, &page.pid, &page.state) } {
+        unmap_shared(page, size_of::<Page>());
         return;
     }
-    let mapped = address as *mut Page;
-    // SAFETY: mapped just now, as long as a page, and never unmapped; all of it is atomic.
-    let page = unsafe { &*mapped };
-    if page.magic.load(Acquire) != MAGIC {
-        return;
-    }
-    page.pid.store(sys::process_id(), Relaxed);
     let handler = sample::handle_sample as *const () as u64;
     page.handler.store(handler, Relaxed);
     page.state.store(state::READY, Release);
@@ -78,6 +78,7 @@ unsafe extern "C" fn start_runtime(_: c_int, arguments: *const *const c_char, _:
     if page.state.load(Acquire) != state::RUNNING {
         return;
     }
+    let mapped = core::ptr::from_ref(page).cast_mut();
     thread::set_page(mapped);
     prepare_threads();
     #[cfg(target_arch = "x86_64")]
@@ -123,18 +124,117 @@ pub unsafe extern "C" fn child_of_fork() {
     }
 }
 
-/// Removes this library's entries from the environment, so that programs started by the target run
-/// without it. Returns the descriptors of the memory for experiments and for tracing, if there are
-/// any.
+/// Descriptors of shared memory in the environment.
+#[derive(Default)]
+struct Inherited {
+    /// The memory for experiments.
+    page: Option<usize>,
+    /// The memory for tracing.
+    trace: Option<usize>,
+}
+
+/// Returns the descriptors of the memory for experiments and for tracing, if there are any.
+///
+/// # Safety
+/// No other code may change the environment meanwhile.
+unsafe fn find_descriptors() -> Inherited {
+    let mut inherited = Inherited::default();
+    // SAFETY: the environment is a list of strings that ends with null.
+    unsafe {
+        let mut read = environ;
+        while !read.is_null() && !(*read).is_null() {
+            let entry = CStr::from_ptr(*read).to_bytes();
+            if let Some(value) = value_of(entry, VARIABLE) {
+                inherited.page = parse_number(value);
+            } else if let Some(value) = value_of(entry, trace::VARIABLE) {
+                inherited.trace = parse_number(value);
+            }
+            read = read.add(1);
+        }
+    }
+    inherited
+}
+
+/// Maps the shared memory behind a descriptor. Returns `None` if the descriptor's object is shorter
+/// than that: a shell may have closed ours, and reused its number.
+fn map_shared<T>(descriptor: usize, length: usize) -> Option<&'static T> {
+    // SAFETY: zeros are a value; the kernel writes it during the call.
+    let size = unsafe {
+        let mut found: libc::stat = core::mem::zeroed();
+        let arguments = [descriptor, (&raw mut found).addr(), 0, 0, 0, 0];
+        if sys::call(libc::SYS_fstat, arguments) < 0 {
+            return None;
+        }
+        found.st_size
+    };
+    if usize::try_from(size).ok()? < length {
+        return None;
+    }
+    let access = (libc::PROT_READ | libc::PROT_WRITE) as usize;
+    let flags = (libc::MAP_SHARED | libc::MAP_NORESERVE) as usize;
+    // SAFETY: a new mapping, at an address of the kernel's choice.
+    let address = unsafe { sys::call(libc::SYS_mmap, [0, length, access, flags, descriptor, 0]) };
+    if address < 0 {
+        return None;
+    }
+    // SAFETY: mapped just now, as long as the object; all of `T` is atomic. It is unmapped only by
+    // `unmap_shared`, after its last use.
+    Some(unsafe { &*(address as *const T) })
+}
+
+/// Unmaps what [`map_shared`] mapped, which is used no more.
+fn unmap_shared<T>(memory: &'static T, length: usize) {
+    let address = core::ptr::from_ref(memory).addr();
+    // SAFETY: exactly the mapping, and the caller does not use it any more.
+    unsafe { sys::call(libc::SYS_munmap, [address, length, 0, 0, 0, 0]) };
+}
+
+/// Returns whether this process is the program to measure. Then, and in the processes that a shell
+/// starts on the way, removes the library from the environment, and closes the descriptor. A shell
+/// that may execute the program keeps both.
 ///
 /// # Safety
 /// No other code may use the environment meanwhile.
-unsafe fn take_environment() -> (Option<usize>, Option<usize>) {
-    let (mut descriptor, mut traced) = (None, None);
-    // SAFETY: see the caller.
-    if !unsafe { is_started_by_us() } {
-        return (None, None);
+unsafe fn take_part(descriptor: usize, pid: &AtomicU32, controlled: &AtomicU32) -> bool {
+    let is_awaited = matches!(
+        controlled.load(Acquire),
+        state::LAUNCHED | state::IN_STARTER
+    );
+    let is_child = is_awaited && pid.load(Acquire) == sys::process_id();
+    if is_child && is_starter() {
+        controlled.store(state::IN_STARTER, Release);
+        return false;
     }
+    // SAFETY: see the caller.
+    unsafe { clean_environment() };
+    // The mapping stays. Closing keeps the program's descriptor numbers as without this library.
+    sys::close(descriptor as i32);
+    is_child
+}
+
+/// Returns whether this process runs a program that executes another one.
+fn is_starter() -> bool {
+    let mut path = [0_u8; 4096];
+    let arguments = [
+        libc::AT_FDCWD as usize,
+        c"/proc/self/exe".as_ptr().addr(),
+        path.as_mut_ptr().addr(),
+        path.len(),
+        0,
+        0,
+    ];
+    // SAFETY: the kernel writes within the buffer.
+    let length = unsafe { sys::call(libc::SYS_readlinkat, arguments) };
+    let path = path.get(..usize::try_from(length).unwrap_or(0));
+    path.is_some_and(runtime_abi::is_starter_path)
+}
+
+/// Removes this library's entries from the environment, so that programs started by the target run
+/// without it.
+///
+/// # Safety
+/// No other code may use the environment meanwhile.
+unsafe fn clean_environment() {
     // SAFETY: the environment is a list of strings that ends with null; strings are only shortened,
     // in place, and entries only moved forward.
     unsafe {
@@ -142,14 +242,10 @@ unsafe fn take_environment() -> (Option<usize>, Option<usize>) {
         let mut write = environ;
         while !(*read).is_null() {
             let entry = CStr::from_ptr(*read).to_bytes();
-            let mut keep = true;
-            if let Some(value) = value_of(entry, VARIABLE) {
-                descriptor = parse_number(value);
-                keep = false;
-            } else if let Some(value) = value_of(entry, trace::VARIABLE) {
-                traced = parse_number(value);
-                keep = false;
-            } else if let Some(value) = value_of(entry, "LD_PRELOAD") {
+            let mut keep = ![VARIABLE, trace::VARIABLE]
+                .iter()
+                .any(|name| value_of(entry, name).is_some());
+            if let Some(value) = value_of(entry, "LD_PRELOAD") {
                 // This library stands first in the list; the user's own preloads follow.
                 match value.iter().position(|byte| *byte == b':') {
                     Some(colon) => {
@@ -167,30 +263,6 @@ unsafe fn take_environment() -> (Option<usize>, Option<usize>) {
         }
         *write = core::ptr::null_mut();
     }
-    (descriptor, traced)
-}
-
-/// Returns whether the environment has an entry for this library, which may also be loaded into a
-/// running program.
-///
-/// # Safety
-/// No other code may change the environment meanwhile.
-unsafe fn is_started_by_us() -> bool {
-    // SAFETY: the environment is a list of strings that ends with null.
-    unsafe {
-        let mut read = environ;
-        while !read.is_null() && !(*read).is_null() {
-            let entry = CStr::from_ptr(*read).to_bytes();
-            if [VARIABLE, trace::VARIABLE]
-                .iter()
-                .any(|name| value_of(entry, name).is_some())
-            {
-                return true;
-            }
-            read = read.add(1);
-        }
-    }
-    false
 }
 
 fn value_of<'a>(entry: &'a [u8], name: &str) -> Option<&'a [u8]> {

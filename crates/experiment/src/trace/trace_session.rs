@@ -116,11 +116,9 @@ pub(super) fn trace_command(
         launch::target_environment(&options.runtime, &inherited, runtime_abi::trace::VARIABLE)?;
     let mut launched = Launched::fork_waiting_with(&options.command, &environment)?;
     drop(inherited);
+    shared.pid.store(launched.pid(), Release);
     launched.start()?;
-    if !launch::await_runtime(shared.wait_words(), &mut launched, stop) {
-        let ended = launched.try_wait().is_some();
-        return Err(launch::not_loaded(&options.command, launched.pid(), ended));
-    }
+    launch::await_runtime(shared.wait_words(), &options.command, &mut launched, stop)?;
     let prepared = TraceSession::prepare_target(options, shared, launched.pid(), false);
     let mut session = match prepared {
         Ok(session) => session,

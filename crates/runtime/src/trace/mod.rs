@@ -20,7 +20,7 @@ mod unwind;
 use crate::{own_signal, sys};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use pointer::{BUSY, replace};
-use runtime_abi::trace::{LENGTH, MAGIC, Memory, state};
+use runtime_abi::trace::{Memory, state};
 use shared::{shared_memory, ticks};
 
 pub use shared::wake_controller;
@@ -28,23 +28,9 @@ pub use shared::wake_controller;
 /// Time limit for the controller's plan.
 const PATIENCE_NS: u64 = 30_000_000_000;
 
-/// Begins to trace, before `main`, in the memory behind a descriptor. `main_stack` is the lowest
-/// address and the size of the main thread's stack.
-pub fn start_tracing(descriptor: usize, main_stack: (u64, u64)) {
-    let access = (libc::PROT_READ | libc::PROT_WRITE) as usize;
-    let flags = (libc::MAP_SHARED | libc::MAP_NORESERVE) as usize;
-    // SAFETY: a new mapping, at an address of the kernel's choice.
-    let address = unsafe { sys::call(libc::SYS_mmap, [0, LENGTH, access, flags, descriptor, 0]) };
-    sys::close(descriptor as i32);
-    if address < 0 {
-        return;
-    }
-    let mapped = address as *mut Memory;
-    // SAFETY: mapped just now, as long as the object, and never unmapped; all of it is atomic.
-    let memory = unsafe { &*mapped };
-    if memory.magic.load(Acquire) != MAGIC {
-        return;
-    }
+/// Begins to trace, before `main`, in the shared memory. `main_stack` is the lowest address and the
+/// size of the main thread's stack.
+pub fn start_tracing(memory: &'static Memory, main_stack: (u64, u64)) {
     publish_memory(memory);
     memory.state.store(state::READY, Release);
     wake_controller(memory);
@@ -58,7 +44,7 @@ pub fn start_tracing(descriptor: usize, main_stack: (u64, u64)) {
     if memory.state.load(Acquire) != state::RUNNING {
         return;
     }
-    shared::set_memory(mapped);
+    shared::set_memory(core::ptr::from_ref(memory).cast_mut());
     local::prepare_threads(main_stack);
     hold::take_signal(memory);
     let blocks_signal = u32::from(own_signal::unblock_signal());
