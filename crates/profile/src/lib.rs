@@ -42,6 +42,7 @@ mod process_names;
 mod rare_stacks;
 mod recording;
 mod shared_lines;
+mod socket_use;
 mod stack;
 mod stack_walks;
 mod symbol;
@@ -87,6 +88,7 @@ pub use recording::{
     Target, ThreadCount, Waker, kernel_name, name_thread,
 };
 pub use shared_lines::{DataAccess, SharedLines, SharingCode};
+pub use socket_use::SocketUse;
 pub use stack::{StackFrame, StackId, StackTable};
 pub use stack_walks::{FRAMES_SUMMARY, StackWalkCounts, StackWalks, warn_of_lost_stacks};
 pub use symbol::{

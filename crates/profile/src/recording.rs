@@ -1,6 +1,6 @@
 use crate::{
     AccessCount, EmbeddedSymbol, Event, EventId, FRAMES_SUMMARY, Image, ImageId, ImageOffset,
-    SharingCode, StackId, StackTable, StackWalks, StretchCount, TaskTimes,
+    SharingCode, SocketUse, StackId, StackTable, StackWalks, StretchCount, TaskTimes,
 };
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
@@ -245,6 +245,8 @@ pub struct Recording {
     pub slice_ns: Option<u64>,
     /// Time of the target's threads in each state, if the kernel was asked.
     pub task_times: Option<TaskTimes>,
+    /// What the target's sockets are for, if that was looked at and it has any.
+    pub sockets: Option<SocketUse>,
     /// The way in which the samples were collected.
     pub collector: Collector,
     /// The way in which call stacks were recorded.
@@ -289,6 +291,7 @@ impl Recording {
             duration_ns: 0,
             slice_ns: None,
             task_times: None,
+            sockets: None,
             collector,
             call_graph,
             walks: None,

@@ -3,7 +3,9 @@
 use crate::swapping::MemoryWork;
 use analysis::interference::waits_for;
 use profile::known_code::{CodeKind, FunctionRole, KnownCode, has_role};
-use profile::{ANSWERING_CALLS, CauseKind, GIL_WAIT, Location, Recording, TimeKind, plain_name};
+use profile::{
+    ANSWERING_CALLS, CauseKind, GIL_WAIT, Location, Recording, SocketUse, TimeKind, plain_name,
+};
 
 /// Part of a program's samples above which a system call that answers requests counts its work: a
 /// call of 20 us is then made 250 times a second.
@@ -191,6 +193,9 @@ pub fn spins_for_team(user: &[(&str, &str)]) -> bool {
 pub struct WaitSurroundings {
     /// True if the program has no other thread that could work meanwhile.
     pub alone: bool,
+    /// What the program's sockets are for, if known. A client waits for answers, a server for
+    /// requests.
+    pub sockets: Option<SocketUse>,
     /// True if only timers and signals end waits there.
     pub only_timers: bool,
     /// True if the program swaps.
@@ -234,10 +239,10 @@ pub fn wait_kind(
         let mut names = names.chain(inlined.iter().take(INLINED_FRAMES));
         names.find_map(|name| waits_for(name))
     };
-    let network = if around.alone {
-        Costly(TimeKind::Network)
-    } else {
-        Idle(Requests)
+    let (network, event) = match around.sockets {
+        Some(SocketUse::Client) => (Costly(TimeKind::Network), Costly(TimeKind::Network)),
+        None if around.alone => (Costly(TimeKind::Network), Idle(Requests)),
+        _ => (Idle(Requests), Idle(Requests)),
     };
     if in_kernel("rwsem_down") || in_kernel("mmap_lock") || in_kernel("mutex_lock") {
         return Costly(TimeKind::Locks);
@@ -250,14 +255,13 @@ pub fn wait_kind(
             _ => Idle(Threads),
         },
         "flock" | "fcntl" => Costly(TimeKind::Locks),
-        "epoll_wait" | "epoll_pwait" | "epoll_pwait2" | "accept" | "accept4" | "io_getevents" => {
-            Idle(Requests)
-        }
+        "accept" | "accept4" | "io_getevents" => Idle(Requests),
         // Some languages sleep like this: only timers end these waits.
         "poll" | "ppoll" | "select" | "pselect6" if around.only_timers => {
             Costly(TimeKind::Sleeping)
         }
-        "poll" | "ppoll" | "select" | "pselect6" => Idle(Requests),
+        "poll" | "ppoll" | "select" | "pselect6" | "epoll_wait" | "epoll_pwait"
+        | "epoll_pwait2" => event,
         "wait4" | "waitid" | "vfork" | "rt_sigtimedwait" | "rt_sigsuspend" | "pause" => {
             Idle(Processes)
         }
@@ -343,6 +347,28 @@ mod tests {
     }
 
     #[test]
+    fn clients_wait_for_answers_and_servers_for_requests() {
+        let (received, polled) = (
+            ["tcp_recvmsg", "__x64_sys_recvfrom"],
+            ["__x64_sys_epoll_wait"],
+        );
+        let of = |kernel: &[&str], sockets, alone| {
+            let around = WaitSurroundings {
+                sockets,
+                alone,
+                ..WaitSurroundings::default()
+            };
+            wait_kind(&[], &[], kernel, around)
+        };
+        for kernel in [&received[..], &polled] {
+            let client = of(kernel, Some(SocketUse::Client), false);
+            assert_eq!(client, WaitKind::Costly(TimeKind::Network));
+            let server = of(kernel, Some(SocketUse::Server), true);
+            assert_eq!(server, WaitKind::Idle(IdleKind::Requests));
+        }
+    }
+
+    #[test]
     fn a_barrier_that_was_compiled_into_its_caller_is_known() {
         let futex = ["futex_wait_queue", "__x64_sys_futex", "do_syscall_64"];
         let user = ["syscall", "World::live(bool)"];
@@ -385,7 +411,7 @@ mod tests {
         let timed = |only_timers| WaitSurroundings {
             alone: true,
             only_timers,
-            swaps: false,
+            ..WaitSurroundings::default()
         };
         let slept = wait_kind(&["ppoll", "sleep"], &[], &poll, timed(true));
         assert_eq!(slept, WaitKind::Costly(TimeKind::Sleeping));

@@ -403,7 +403,13 @@ impl<'a> TreeMaker<'a> {
                         *self.idle.entry(idle).or_default() += cost;
                         return Ok(());
                     }
-                    WaitKind::Costly(TimeKind::Sleeping) if self.running.is_helper(sample.tid) => {
+                    WaitKind::Costly(TimeKind::Network) if self.is_ended_by_own(sample) => {
+                        *self.idle.entry(IdleKind::Threads).or_default() += cost;
+                        return Ok(());
+                    }
+                    WaitKind::Costly(TimeKind::Sleeping | TimeKind::Network)
+                        if self.running.is_helper(sample.tid) =>
+                    {
                         *self.idle.entry(IdleKind::Turn).or_default() += cost;
                         self.count_work(sample, cost as f64);
                         return Ok(());
@@ -457,9 +463,16 @@ impl<'a> TreeMaker<'a> {
     fn surroundings(&self, stack: StackId) -> WaitSurroundings {
         WaitSurroundings {
             alone: self.alone,
+            sockets: self.recording.sockets,
             only_timers: self.timed.contains(&stack),
             swaps: self.swaps,
         }
+    }
+
+    /// Returns whether a thread of the program ended a wait.
+    fn is_ended_by_own(&self, sample: &Sample) -> bool {
+        let waker = sample.waker.filter(|_| self.own_threads.len() > 1);
+        waker.is_some_and(|waker| self.own_threads.contains(&waker.tid))
     }
 
     fn count_work(&mut self, sample: &Sample, ns: f64) {
@@ -560,8 +573,12 @@ impl<'a> TreeMaker<'a> {
         cost: u64,
     ) -> Result<(DraftNode, Option<&'static RuntimeWork>), CallTreeError> {
         let mut stack = Vec::new();
-        for location in user.iter().rev() {
-            stack.extend(self.methods_at(*location)?);
+        for (number, location) in user.iter().enumerate().rev() {
+            // Code made at run time without a name, such as a JVM's wrapper of a native method,
+            // works for its caller.
+            if number == 0 || !self.is_nameless_code(*location) {
+                stack.extend(self.methods_at(*location)?);
+            }
         }
         let roles: Vec<FrameRole> = stack.iter().map(|placed| placed.role).collect();
         let work = find_runtime_work(&roles, thread);
@@ -578,6 +595,11 @@ impl<'a> TreeMaker<'a> {
         self.in_runtimes.extend(frames);
         let method = self.builder.method(work.name, RUNTIME)?;
         Ok((self.builder.child(node, method)?, Some(work)))
+    }
+
+    fn is_nameless_code(&self, location: Location) -> bool {
+        let image = &self.recording.image(location.image).path;
+        image.starts_with("[anon") && self.table.procedure(location).is_none()
     }
 
     /// Returns the functions at a place, the outermost first.

@@ -3,7 +3,9 @@
 
 use crate::envelope::EnvelopeForm;
 use crate::error::{StoreError, TableFault};
-use profile::{CallGraph, Collector, Event, Host, Recording, StackWalks, Target, TaskTimes};
+use profile::{
+    CallGraph, Collector, Event, Host, Recording, SocketUse, StackWalks, Target, TaskTimes,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -41,6 +43,8 @@ pub(crate) struct Manifest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_times: Option<TaskTimes>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sockets: Option<SocketUse>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slice_ns: Option<u64>,
     pub collector: Collector,
     pub call_graph: CallGraph,
@@ -68,6 +72,7 @@ impl Manifest {
             start_unix_ns: recording.start_unix_ns,
             duration_ns: recording.duration_ns,
             task_times: recording.task_times,
+            sockets: recording.sockets,
             slice_ns: recording.slice_ns,
             collector: recording.collector,
             call_graph: recording.call_graph,
@@ -86,6 +91,7 @@ impl Manifest {
         recording.start_unix_ns = self.start_unix_ns;
         recording.duration_ns = self.duration_ns;
         recording.task_times = self.task_times;
+        recording.sockets = self.sockets;
         recording.slice_ns = self.slice_ns;
         recording.kernel = self.kernel;
         recording.warnings = self.warnings;

@@ -122,6 +122,7 @@ fn head_of(recording: &Recording) -> Recording {
     head.start_unix_ns = recording.start_unix_ns;
     head.duration_ns = recording.duration_ns;
     head.task_times = recording.task_times;
+    head.sockets = recording.sockets;
     head.kernel = recording.kernel;
     head
 }
@@ -226,6 +227,7 @@ fn empty_merged(first: &Recording, all: &[Recording]) -> Recording {
     let times = all.iter().map(|r| r.task_times);
     let add = |sum: Option<TaskTimes>, next: Option<TaskTimes>| Some(sum?.plus(next?));
     merged.task_times = times.reduce(add).flatten();
+    merged.sockets = all.iter().filter_map(|r| r.sockets).max();
     merged.kernel = all.iter().any(|r| r.kernel);
     merged.slice_ns = first.slice_ns.filter(|_| all.len() == 1);
     merged.warnings = warnings;

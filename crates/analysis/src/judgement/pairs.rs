@@ -27,6 +27,7 @@ pub(super) fn find_pairs(sequences: &Sequences<'_>) -> Vec<UnitedPlace> {
     let found = starts
         .chain(find_lifetimes(sequences))
         .chain(find_memory(sequences))
+        .chain(find_repeated_calls(sequences))
         .chain(find_written_inside(sequences));
     for place in found {
         let known = |at: &usize| places.iter().any(|known| known.inside.contains(at));
@@ -142,6 +143,22 @@ fn find_memory(sequences: &Sequences<'_>) -> Option<UnitedPlace> {
     });
     let inside = std::iter::once(faults).chain(related).collect();
     unite_with_dearest(sequences, inside)
+}
+
+/// The same system call by the same function, on several ways through libraries.
+fn find_repeated_calls(sequences: &Sequences<'_>) -> Vec<UnitedPlace> {
+    let mut calls: BTreeMap<(&MethodName, &str), Vec<usize>> = BTreeMap::new();
+    for (at, sequence) in sequences.sequences.iter().enumerate() {
+        let last = sequence.path.last().filter(|(_, module)| module == KERNEL);
+        let call = last.and_then(|(name, _)| name.strip_suffix(KERNEL_CALL));
+        if let Some((asker, call)) = sequences.tree.asking_function(&sequence.path).zip(call) {
+            calls.entry((asker, call)).or_default().push(at);
+        }
+    }
+    let united = calls.into_values();
+    united
+        .filter_map(|inside| unite_with_dearest(sequences, inside))
+        .collect()
 }
 
 fn is_memory_call(name: &str) -> bool {

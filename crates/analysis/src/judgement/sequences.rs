@@ -513,7 +513,9 @@ impl<'a> Sequences<'a> {
             }
             let mut path = gone.path.iter().rev();
             let function = path.find(|(_, module)| module != KERNEL);
-            if let Some(function) = function.filter(|called| place.path.last() != Some(called)) {
+            let is_same = gone.path.last() == place.path.last();
+            if let Some(function) = function.filter(|at| !is_same && place.path.last() != Some(at))
+            {
                 let name = plain_name(&function.0).to_owned();
                 *united.in_callees.entry(name).or_default() += gone.time();
             }

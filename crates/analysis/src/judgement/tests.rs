@@ -783,6 +783,23 @@ fn a_speedup_that_the_times_do_not_tell_is_not_said() {
     assert_eq!(first_speedup(&tree, &hidden, 1), None);
 }
 
+/// What a place saves may only make several idle threads wait for longer.
+#[test]
+fn a_speedup_is_not_said_where_threads_are_idle_together() {
+    use TimeKind::Computing;
+    let tree = tree(&[
+        ("main;checksum", Computing, 300),
+        ("main;digest", Computing, 200),
+    ]);
+    let turns = [
+        thread(&tree, &[("checksum", 300)]),
+        thread(&tree, &[("digest", 200)]),
+    ];
+    assert_eq!(first_speedup(&tree, &turns, 0), None);
+    let alone = [thread(&tree, &[("checksum", 300), ("digest", 200)])];
+    assert_holds(first_speedup(&tree, &alone, 0), 0.3);
+}
+
 /// Without its waits for CPUs, a run still takes at least as long as its busiest thread worked.
 #[test]
 fn a_run_is_as_long_as_its_busiest_thread() {

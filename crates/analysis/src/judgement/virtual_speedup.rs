@@ -3,8 +3,9 @@
 //! If a program's threads take turns, all of their work is on the critical path: without a place,
 //! the run is shorter by exactly the place's own time. If threads work at the same time, the saving
 //! is bounded. It is at least the time in which no other thread works. It is at most the place's
-//! own time, and the other code still takes its time on the available threads and CPUs. A speedup
-//! is reported if the bounds are near each other; otherwise it takes experiments.
+//! own time, and the other code still takes its time on the available threads and CPUs. Where
+//! several threads are idle together, the saving may only lengthen that. A speedup is reported if
+//! the bounds are near each other; otherwise it takes experiments.
 
 use super::sequences::Sequences;
 use super::thread_work::{NodeWork, ThreadWork};
@@ -24,6 +25,8 @@ const MISCOUNTED: f64 = 1.05;
 const BUSY: f64 = 0.9;
 /// Part of a place's time spent waiting for locks above which these are contended.
 const CONTENDED: f64 = 0.05;
+/// Part of the run in which nothing works above which that is no starting, ending or miscounting.
+const LEAST_IDLE: f64 = 0.1;
 /// Part of the run above which a thread is reported to work alone.
 const ALONE_ENOUGH: f64 = 0.3;
 
@@ -79,7 +82,7 @@ impl<'a> UndisturbedRun<'a> {
             return None;
         }
         let most = own.min(self.duration_ns - left).max(alone);
-        self.speedup_between(finding, alone, most)
+        self.speedup_between(finding, alone - self.idle_time(sequences), most)
     }
 
     /// Returns the virtual speedup of a finding that is no sequence, if threads take turns.
@@ -90,11 +93,23 @@ impl<'a> UndisturbedRun<'a> {
     ) -> Option<FindingEvidence> {
         let own = finding.amount.value * sequences.working_ns;
         let beside = (sequences.time_working() - self.duration_ns).max(0.0);
-        self.speedup_between(finding, (own - beside).max(0.0), own)
+        self.speedup_between(finding, own - beside - self.idle_time(sequences), own)
+    }
+
+    /// Returns the least time in which no thread works, in nanoseconds. With several threads, what
+    /// a place saves may only let them wait for longer: for timers, or answers of others.
+    fn idle_time(self, sequences: &Sequences<'_>) -> f64 {
+        let idle = (self.duration_ns - sequences.time_working()).max(0.0);
+        if self.threads.len() > 1 && idle > LEAST_IDLE * self.duration_ns {
+            idle
+        } else {
+            0.0
+        }
     }
 
     /// Returns the evidence that a place saves a time between two bounds, in nanoseconds.
     fn speedup_between(self, finding: &Finding, least: f64, most: f64) -> Option<FindingEvidence> {
+        let least = least.max(0.0);
         let value = finding.amount.value.max(f64::MIN_POSITIVE);
         let [low, high] = finding.amount.interval.unwrap_or([value; 2]);
         let part = |ns: f64, by: f64| (ns / self.duration_ns * by).clamp(0.0, 1.0);

@@ -90,7 +90,10 @@ pub fn evidence_lines(finding: &Finding) -> Vec<String> {
     lines.extend(evidence.iter().filter(is_new).filter_map(single_line));
     lines.extend(stall_line(evidence));
     lines.extend(parts_line(evidence, "woken by", |one| match one {
-        FindingEvidence::WaitEnded { by, part } => Some((ender_name(by), *part)),
+        // A device or a timer says nothing of what to change.
+        FindingEvidence::WaitEnded { by, part } if !by.thread.starts_with('[') => {
+            Some((ender_name(by), *part))
+        }
         _ => None,
     }));
     lines.extend(parts_line(evidence, "CPU had by", |one| match one {

@@ -249,9 +249,6 @@ pub(crate) fn taker_name(by: &CpuTaker) -> String {
 
 /// Returns the words after "woken by".
 fn ender_name(by: &EndingThread) -> String {
-    if by.thread.starts_with('[') {
-        return "a device or a timer".to_owned();
-    }
     let thread = if by.is_own {
         format!("thread {}", by.thread)
     } else {

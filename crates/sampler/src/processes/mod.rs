@@ -11,6 +11,7 @@ pub(crate) mod launch;
 pub(crate) mod maps;
 pub(crate) mod perf_map;
 pub(crate) mod runtime_environment;
+pub(crate) mod sockets;
 pub(crate) mod startup_files;
 pub(crate) mod stat;
 pub(crate) mod threads;

@@ -13,6 +13,7 @@ use crate::options::{Options, Path, Rate, Separation, TargetSpec};
 use crate::processes::command_files::command_text;
 use crate::processes::launch::{Exit, Launched};
 use crate::processes::runtime_environment::{remove_unasked_logs, runtime_environment};
+use crate::processes::sockets::SocketWatch;
 use crate::processes::startup_files::startup_files;
 use crate::processes::threads::process_file;
 use crate::recording::branches;
@@ -191,6 +192,8 @@ struct RecordingSession<'a, 'memory> {
     /// Asks JVMs for names, if requested.
     jvms: Option<JvmNames>,
     python_threads: PythonThreads,
+    /// Tells clients from servers; of commands only.
+    sockets: SocketWatch,
     #[cfg(target_arch = "x86_64")]
     bursts: Option<crate::recording::bursts::Bursts>,
     collection: Collection,
@@ -250,6 +253,7 @@ impl<'a, 'memory> RecordingSession<'a, 'memory> {
                 .ask_runtimes
                 .then(|| JvmNames::new(!matches!(options.target, TargetSpec::Command(_)))),
             python_threads: PythonThreads::default(),
+            sockets: SocketWatch::default(),
             #[cfg(target_arch = "x86_64")]
             bursts: None,
             collection: Collection::new(specs.len() + off_cpu_events),
@@ -616,6 +620,7 @@ impl<'a, 'memory> RecordingSession<'a, 'memory> {
             self.accounts.tick();
             self.look_at_jvms();
             self.look_at_threads(false);
+            self.look_at_sockets();
             observe(Progress::Samples(self.samples_taken()));
         }
     }
@@ -635,6 +640,19 @@ impl<'a, 'memory> RecordingSession<'a, 'memory> {
         let Collection { maps, images, .. } = &self.collection;
         threads.look(maps, images, |pid| self.is_target(pid), all);
         self.python_threads = threads;
+    }
+
+    /// Looks at what the sockets of a command's processes are for, if it is time.
+    fn look_at_sockets(&mut self) {
+        let Some(launched) = self.launched.as_ref().map(Launched::pid) else {
+            return;
+        };
+        let mut sockets = std::mem::take(&mut self.sockets);
+        sockets.look(|| match self.remaining_processes() {
+            unknown if unknown.is_empty() => vec![launched],
+            processes => processes,
+        });
+        self.sockets = sockets;
     }
 
     /// Asks the remaining JVMs for names at the end.
@@ -735,6 +753,7 @@ impl<'a, 'memory> RecordingSession<'a, 'memory> {
         let mut recording = Recording::new(read_host(), target, collector, call_graph);
         recording.start_unix_ns = start_unix_ns;
         recording.duration_ns = duration_ns;
+        recording.sockets = self.sockets.seen;
         recording.kernel = match &self.source {
             Source::Kernel(_) => true,
             Source::Rings(source, _) => source.kernel,
