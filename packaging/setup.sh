@@ -74,6 +74,15 @@ for module in duckdb mcp; do
 		exit 1
 	}
 done
+# The S3 server of the tests, whose many modules stay apart from the system's.
+moto=$(dirname "$0")/../target/s3-server
+if [ "$part" = test ] && ! PYTHONPATH=$moto python3 -c "import moto.server" 2>/dev/null; then
+	echo "installing: moto (Python, in target/s3-server)"
+	python3 -m pip install -q --no-warn-conflicts --target "$moto" "moto[server]==5.2.5" || {
+		echo "run: python3 -m pip install --target $moto 'moto[server]==5.2.5'" >&2
+		exit 1
+	}
+fi
 if ! command -v cargo >/dev/null; then
 	echo "missing: Rust 1.90 or later; install it by rustup (https://rustup.rs) and try again" >&2
 	exit 1

@@ -1,8 +1,9 @@
 //! The command line: one definition for the parser, the help, the man pages and the completions.
 
-use crate::option_values::{DatabaseArg, parse_duration, parse_percent, parse_size};
+use crate::option_values::{DatabaseArg, parse_duration, parse_percent, parse_size, place_parser};
 use crate::screen::{ColorChoice, ScreenSettings};
 
+use clap::error::ErrorKind;
 use clap::{ArgGroup, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use results::{CompareBy, CompareOptions, MeasurePer, RecordingSource, ReportBy, SampleFilter};
 use std::ffi::OsString;
@@ -70,6 +71,9 @@ impl Args {
         }
         if let Ok(Some(database)) = innermost.try_get_one::<PathBuf>("db") {
             store::name_database(database);
+        } else if let Err(why) = store::check_default_database() {
+            let error = Self::command().error(ErrorKind::ValueValidation, why);
+            error.exit()
         }
         Self::from_arg_matches_mut(&mut matches).unwrap_or_else(|error| error.exit())
     }
@@ -316,6 +320,9 @@ pub enum DaemonAction {
     /// Merge the parts of an epoch (the daemon runs this beside itself)
     #[command(hide = true)]
     Merge(DaemonMerge),
+    /// Send closed epochs to a bucket (the daemon runs this beside itself)
+    #[command(hide = true)]
+    Send(DaemonSend),
     /// Name code that cannot be read later (the daemon runs this beside itself)
     #[command(hide = true)]
     Names,
@@ -370,12 +377,22 @@ pub struct DaemonRun {
     /// Merge what is stored this often
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = parse_duration)]
     pub merge: Duration,
-    /// How long an epoch is
-    #[arg(long, value_name = "TIME", default_value = "1d", value_parser = parse_duration)]
-    pub epoch: Duration,
+    /// How long an epoch is (default: 1d; 1h if the database is in a bucket)
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub epoch: Option<Duration>,
     /// What is kept.
     #[command(flatten)]
     pub keep: Keep,
+    /// Of a database in a bucket: where epochs wait to be sent (default: below
+    /// ~/.local/share/vitalfew-spool)
+    #[arg(long, value_name = "DIR")]
+    pub spool: Option<PathBuf>,
+    /// … the most that waits, when the bucket cannot be reached; then the oldest is lost
+    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = parse_size)]
+    pub spool_size: u64,
+    /// … send closed epochs at most this often
+    #[arg(long, value_name = "TIME", default_value = "15m", value_parser = parse_duration)]
+    pub send: Duration,
     /// How long the collector goes on sampling when no daemon is there; then it stops by itself
     #[arg(long, value_name = "TIME", default_value = "2m", value_parser = parse_duration)]
     pub outlive: Duration,
@@ -414,6 +431,23 @@ pub struct DaemonMerge {
     #[arg(long)]
     pub close: bool,
     /// What is kept.
+    #[command(flatten)]
+    pub keep: Keep,
+}
+
+/// `vitalfew daemon send`.
+#[derive(Debug, clap::Args)]
+pub struct DaemonSend {
+    /// The database in a bucket
+    #[arg(long, value_name = "ADDRESS", value_parser = place_parser())]
+    pub db: PathBuf,
+    /// The local database whose closed epochs are sent
+    #[arg(long, value_name = "DIR")]
+    pub spool: PathBuf,
+    /// The most that waits
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub spool_size: u64,
+    /// What is kept in the bucket.
     #[command(flatten)]
     pub keep: Keep,
 }
@@ -594,7 +628,7 @@ fn processor_help() -> String {
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct Source {
     /// A recording's file, an epoch's directory or a database (default: the last recording)
-    #[arg(value_name = "RECORDING", conflicts_with = "db")]
+    #[arg(value_name = "RECORDING", conflicts_with = "db", value_parser = place_parser())]
     pub path: Option<PathBuf>,
     /// Where.
     #[command(flatten)]
@@ -743,7 +777,7 @@ Exit codes: 0, 1 failure, 2 usage, 4 the sets have no sample that is asked for,
 5 damaged data were left out.")]
 pub struct Stats {
     /// Sample sets: recordings' files, or directories of epochs
-    #[arg(value_name = "SET", required = true, num_args = 2..)]
+    #[arg(value_name = "SET", required = true, num_args = 2.., value_parser = place_parser())]
     pub sets: Vec<PathBuf>,
     /// What to compare.
     #[command(flatten)]
@@ -764,8 +798,10 @@ Exit codes: 0, 1 failure, 2 usage, 4 the sets have no sample that is asked for,
 5 damaged data were left out, 6 a row or all of B together takes more than --fail-over allows, beyond chance.")]
 pub struct Diff {
     /// The first set: a recording's file, an epoch's directory or a database
+    #[arg(value_parser = place_parser())]
     pub a: PathBuf,
     /// The second set
+    #[arg(value_parser = place_parser())]
     pub b: PathBuf,
     /// What to compare.
     #[command(flatten)]

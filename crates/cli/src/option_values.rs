@@ -1,15 +1,22 @@
 //! Arguments shared by several commands.
 
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// Returns the parser of a path that may also be an address in a bucket.
+pub fn place_parser() -> impl TypedValueParser<Value = PathBuf> {
+    OsStringValueParser::new().try_map(|path| store::local_place(path.as_ref()))
+}
+
 /// Location of the database.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct DatabaseArg {
-    /// The database directory (default: $VITALFEW_DB, else ~/.local/share/vitalfew)
-    #[arg(long, value_name = "DIR")]
+    /// The database directory, or s3://BUCKET/PREFIX (default: $VITALFEW_DB, else
+    /// ~/.local/share/vitalfew)
+    #[arg(long, value_name = "DIR", value_parser = place_parser())]
     pub db: Option<PathBuf>,
 }
 

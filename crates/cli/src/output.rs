@@ -57,7 +57,8 @@ pub fn shell_words(words: &[String]) -> String {
 /// Returns ` --db DIR` for a next command if the user has named a database.
 pub fn database_option() -> String {
     store::named_database().map_or_else(String::new, |path| {
-        format!(" --db {}", shell_word(&path.display().to_string()))
+        let path = path.display().to_string();
+        format!(" --db {}", shell_word(&store::with_addresses(&path)))
     })
 }
 

@@ -139,7 +139,7 @@ fn held_back() -> MutexGuard<'static, Option<Vec<String>>> {
 }
 
 fn print_wrapped(prefix: &str, text: &str) {
-    let line = format!("{prefix}{}\n", clean_name(text));
+    let line = format!("{prefix}{}\n", clean_name(&store::with_addresses(text)));
     match &mut *held_back() {
         Some(lines) => lines.push(line),
         // A failure to write to standard error cannot be reported.

@@ -205,7 +205,7 @@ pub fn ask_daemon(
         Some(socket) => socket.to_owned(),
         None => {
             let host = sampler::read_host().name;
-            Database::open(database)?
+            Database::open(&store::written_database(database))?
                 .daemon_directory(&host)
                 .join("socket")
         }

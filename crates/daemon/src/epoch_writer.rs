@@ -74,6 +74,8 @@ pub(crate) struct DatabaseFacts {
     pub parts: usize,
     /// Number of epochs of this host.
     pub epochs: usize,
+    /// Number of those that are closed.
+    pub closed: usize,
     /// Their size, in bytes.
     pub bytes: u64,
     /// Number of epochs that were removed because the disk was full.
@@ -291,6 +293,7 @@ impl WriterThread {
             epoch: self.epoch.path().to_owned(),
             parts: self.epoch.len().unwrap_or(0),
             epochs: epochs.len(),
+            closed: epochs.iter().filter(|epoch| !epoch.open).count(),
             bytes: read.map(|summary| summary.bytes).sum(),
             sacrificed: self.sacrificed,
         }

@@ -20,9 +20,12 @@
 //!    `take_over` stops the collectors that dead daemons left (`bpf/pins.rs` of `sampler`) and
 //!    stores their counts.
 //!
-//! Two tasks need much memory for a moment, so child processes do them: [`merge_epoch`] and
-//! [`answer_names`]. The daemon's program, [`HostProgram`], tells how to start them. Messages use
-//! the option names of `vitalfew daemon run`.
+//! If the database is in a bucket, the daemon writes to a local spool, and `sending` has closed
+//! epochs sent from there ([`send_spool`]).
+//!
+//! Some tasks need much memory for a moment or may hang, so child processes do them:
+//! [`merge_epoch`], [`send_spool`] and [`answer_names`]. The daemon's program, [`HostProgram`],
+//! tells how to start them. Messages use the option names of `vitalfew daemon run`.
 #![forbid(unsafe_code)]
 
 mod backlog;
@@ -41,6 +44,7 @@ mod privileges;
 mod program;
 mod retention;
 mod run;
+mod sending;
 mod serve;
 mod status;
 mod storing;
@@ -50,8 +54,11 @@ mod wall_clock;
 pub use control::{Request, ask_daemon};
 pub use merge::merge_epoch;
 pub use names::answer_names;
-pub use options::{DaemonOptions, MergeOptions, Retention, TableLimits};
+pub use options::{
+    BucketOptions, DaemonOptions, MergeOptions, Retention, SendOptions, TableLimits,
+};
 pub use pins::{Abandoned, abandoned_collectors, abandoned_of};
 pub use program::HostProgram;
 pub use run::{DaemonEnd, run};
+pub use sending::{SendOutcome, send_spool};
 pub use status::Status;

@@ -28,6 +28,8 @@ pub struct DaemonOptions {
     pub epoch_length: Duration,
     /// The rule for keeping closed epochs.
     pub retention: Retention,
+    /// The bucket to which closed epochs go; `None`: they stay.
+    pub bucket: Option<BucketOptions>,
     /// The time for which the collector keeps sampling without a daemon.
     pub outlive: Duration,
     /// True if the collector is pinned, so that it outlives a killed daemon.
@@ -58,13 +60,26 @@ impl DaemonOptions {
     }
 }
 
-/// The rule for keeping closed epochs of this host; without limits all are kept.
+/// The rule for keeping closed epochs of this host. Without limits all are kept.
 #[derive(Clone, Debug, Default)]
 pub struct Retention {
     /// Epochs that ended longer ago are removed.
     pub longest: Option<Duration>,
     /// Maximum size of the epochs in bytes: the oldest are removed to stay below it.
     pub most_bytes: Option<u64>,
+}
+
+/// A bucket as the database, for which the local one is a spool.
+#[derive(Clone, Debug)]
+pub struct BucketOptions {
+    /// The database in the bucket.
+    pub database: PathBuf,
+    /// The time between two rounds of sending.
+    pub every: Duration,
+    /// Maximum size of the epochs that wait, in bytes: then the oldest are lost.
+    pub spool_bytes: u64,
+    /// The rule for keeping this host's epochs in the bucket.
+    pub retention: Retention,
 }
 
 /// The task of a merging process.
@@ -80,4 +95,13 @@ pub struct MergeOptions {
     pub close: bool,
     /// The rule for keeping closed epochs.
     pub retention: Retention,
+}
+
+/// The task of a sending process.
+#[derive(Clone, Debug)]
+pub struct SendOptions {
+    /// The local database whose closed epochs are sent.
+    pub spool: PathBuf,
+    /// The destination, and its limits.
+    pub bucket: BucketOptions,
 }

@@ -80,7 +80,8 @@ fn look_into(directory: &Path) -> (Option<u64>, u64, u64) {
 
 /// Returns the abandoned collectors of a database, which may have been removed.
 pub fn abandoned_of(database: &Path) -> Option<Abandoned> {
-    let found = fs::canonicalize(database).or_else(|_| std::path::absolute(database));
+    let database = store::written_database(database);
+    let found = fs::canonicalize(&database).or_else(|_| std::path::absolute(&database));
     let database = found.ok()?;
     let mut all = abandoned_collectors().into_iter();
     all.find(|found| found.database.as_ref() == Some(&database))

@@ -8,8 +8,9 @@ use crate::governor::RateVerdict;
 use crate::inbox::Inbox;
 use crate::lease::DatabaseLease;
 use crate::merge_queue::MergeQueue;
-use crate::options::DaemonOptions;
+use crate::options::{DaemonOptions, Retention};
 use crate::program::HostProgram;
+use crate::sending::SendQueue;
 use crate::status::{Status, resident_bytes};
 use crate::storing::Storing;
 use crate::take_over::{continue_epoch, relieve_collectors};
@@ -28,6 +29,11 @@ const TICK: Duration = Duration::from_millis(100);
 const CPUS: Duration = Duration::from_secs(5);
 /// Time for which a request waits for an unresponsive file system.
 const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Limit on the time for sending at the end. Service managers wait for 90 s.
+const LAST_SENDING: Duration = Duration::from_secs(30);
+/// Limit on the time for closing the epoch at the end.
+const LAST_MERGE: Duration = Duration::from_secs(30);
 
 /// The end of the loop.
 pub(crate) enum LoopEnd {
@@ -60,6 +66,7 @@ pub(crate) struct Daemon<'a> {
     program: HostProgram,
     collector: u64,
     storing: Storing,
+    sending: Option<SendQueue>,
     epoch_began: Instant,
     inbox: Inbox,
     cost: CostMeter,
@@ -86,7 +93,12 @@ impl<'a> Daemon<'a> {
         }
         let (database, retention) = (start.database, &options.retention);
         let every = options.merge_every;
-        let mut merges = MergeQueue::new(database.path(), retention, every, program);
+        // What waits to be sent is removed by the sender and the writer, which tell of it.
+        let merged = match &options.bucket {
+            None => retention.clone(),
+            Some(_) => Retention::default(),
+        };
+        let mut merges = MergeQueue::new(database.path(), &merged, every, program);
         let (epoch, epoch_began) = continue_epoch(
             &database,
             &start.host,
@@ -98,6 +110,8 @@ impl<'a> Daemon<'a> {
             epoch: epoch.path().to_owned(),
             ..DatabaseFacts::default()
         };
+        let sending = options.bucket.as_ref();
+        let sending = sending.map(|bucket| SendQueue::new(database.path(), bucket, program));
         let (host, retention) = (start.host, retention.clone());
         let writer =
             EpochWriter::start_thread(database, host, start.lease, epoch, retention, program)?;
@@ -106,6 +120,7 @@ impl<'a> Daemon<'a> {
             program,
             collector: start.collector,
             storing: Storing::new(program, writer, merges, facts),
+            sending,
             epoch_began,
             inbox: Inbox::new(start.requests),
             cost: CostMeter::new(options, collecting.frequency()),
@@ -220,6 +235,9 @@ impl<'a> Daemon<'a> {
             }
             self.roll_epoch(collecting)?;
             self.merge_if_due()?;
+            if let Some(sending) = &mut self.sending {
+                sending.keep_sending()?;
+            }
             self.mind_cost(collecting);
             if self.answer_requests(collecting)? {
                 stop.store(true, Ordering::Relaxed);
@@ -265,8 +283,29 @@ impl<'a> Daemon<'a> {
                 .print_line("left the collector sampling for the next daemon");
             collecting.leave_running();
         }
+        // A machine that is switched off for good has no other time to send what it has.
+        if end && self.sending.is_some() {
+            self.close_last_epoch(collecting)?;
+        }
+        // Before the socket goes: who has asked for the end waits until what can be sent is sent.
+        if let Some(sending) = self.sending.take().filter(|_| end) {
+            sending.finish_sending(LAST_SENDING);
+        }
         self.storing.finish_storing();
         Ok(LoopEnd::Stored)
+    }
+
+    /// Closes the current epoch, so that it can be sent.
+    fn close_last_epoch(&mut self, collecting: &mut Continuous<'_>) -> anyhow::Result<()> {
+        const LAST: u64 = u64::MAX;
+        self.new_epoch(LAST);
+        let began = Instant::now();
+        while self.storing.reached_ticket() < LAST && began.elapsed() < LAST_MERGE {
+            self.storing.catch_up(collecting)?;
+            self.storing.keep_merging()?;
+            std::thread::sleep(TICK);
+        }
+        Ok(())
     }
 
     /// Drains the collector and sends the drain to be stored, if possible; returns whether it did.
@@ -416,6 +455,9 @@ impl<'a> Daemon<'a> {
             unsampled_ns: collecting.unsampled_ns(),
             sample_cost_ns: collecting.sample_cost_ns(),
             stacks: collecting.stack_walks(),
+            bucket: self.sending.as_ref().map(SendQueue::address),
+            unsent_epochs: self.sending.as_ref().map_or(0, |_| facts.closed),
+            sending_fails_ns: self.sending.as_ref().map_or(0, SendQueue::failing_ns),
             stopped: self.storing.why_stopped().map(str::to_owned),
         }
     }

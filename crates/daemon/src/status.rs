@@ -66,6 +66,15 @@ pub struct Status {
     pub unsampled_ns: u64,
     /// Counts of stack walks; null if stacks are not recorded.
     pub stacks: Option<StackWalks>,
+    /// The address of the bucket to which closed epochs go; null if they stay.
+    #[serde(default)]
+    pub bucket: Option<String>,
+    /// Number of closed epochs that wait to be sent there.
+    #[serde(default)]
+    pub unsent_epochs: usize,
+    /// Time for which sending has failed, in nanoseconds; 0 if the last try did not.
+    #[serde(default)]
+    pub sending_fails_ns: u64,
     /// Reason for which it does not collect now; null if it does.
     pub stopped: Option<String>,
 }

@@ -89,7 +89,8 @@ impl<'a> ProfileKeeper<'a> {
     /// Saves a run, replacing its earlier state.
     fn store_run(&mut self, run: &CausalRun) -> Result<(), store::StoreError> {
         let path = self.path.get_or_insert_with(|| {
-            store::causal_path(&store::default_database(), run.start_unix_ns)
+            let database = store::written_database(&store::default_database());
+            store::causal_path(&database, run.start_unix_ns)
         });
         store::save_causal(run, path).map(|_| ())
     }

@@ -134,6 +134,9 @@ pub fn gather_content(
 /// Maximum number of files that are read from a directory. The newest are taken.
 const MOST_FILES: usize = 16;
 
+/// Number of epochs that the page lists at least, if they must be fetched from a bucket.
+const MOST_EPOCHS: usize = 1000;
+
 /// Replaces each directory that is no database by its files.
 fn given_files<'a>(files: impl Iterator<Item = &'a PathBuf>) -> anyhow::Result<Vec<GivenFile>> {
     let mut given = Vec::new();
@@ -184,10 +187,11 @@ pub fn latest_files() -> anyhow::Result<Vec<PathBuf>> {
     {
         files.push(database.clone());
     }
-    if database.exists() {
-        files.extend(Some(last_result_path(&database)).filter(|path| path.exists()));
-        files.extend(store::latest_causal(&database)?);
-        files.extend(store::latest_interference(&database)?);
+    let results = store::written_database(&database);
+    if results.exists() {
+        files.extend(Some(last_result_path(&results)).filter(|path| path.exists()));
+        files.extend(store::latest_causal(&results)?);
+        files.extend(store::latest_interference(&results)?);
     }
     if files.is_empty() {
         return Err(why_nothing_recorded(&database));
@@ -308,7 +312,7 @@ impl PageContent {
         let Ok(database) = store::Database::open(directory) else {
             return Ok(());
         };
-        let epochs = database.epochs()?;
+        let epochs = database.newest_epochs(MOST_EPOCHS)?;
         if !epochs.is_empty() {
             self.results
                 .push(serde_json::to_value(epochs_json(&epochs))?);

@@ -265,7 +265,7 @@ impl TraceKeeper {
     pub fn create(file: Option<PathBuf>, limit_mib: Option<u64>) -> anyhow::Result<Self> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let now = now.map_or(0, |now| now.as_nanos() as u64);
-        let database = store::default_database();
+        let database = store::written_database(&store::default_database());
         let path = |kept| match &file {
             Some(path) => path.clone(),
             None => store::interference_path(&database, now, kept),

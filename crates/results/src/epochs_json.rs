@@ -1,7 +1,6 @@
 //! Epochs as JSON; the form is documented in docs/json.md.
 
 use serde::Serialize;
-use std::path::Path;
 use store::{Epoch, RecordingSummary};
 
 #[derive(Serialize)]
@@ -13,7 +12,7 @@ struct Json<'a> {
 #[derive(Serialize)]
 struct JsonEpoch<'a> {
     epoch: String,
-    path: &'a Path,
+    path: String,
     open: bool,
     #[serde(flatten)]
     summary: Option<&'a RecordingSummary>,
@@ -34,7 +33,7 @@ pub fn epochs_json(epochs: &[Epoch]) -> impl Serialize {
 fn json_epoch(epoch: &Epoch) -> JsonEpoch<'_> {
     JsonEpoch {
         epoch: epoch.name(),
-        path: &epoch.path,
+        path: store::with_addresses(&epoch.path.display().to_string()).into_owned(),
         open: epoch.open,
         summary: epoch.summary.as_ref().ok(),
         error: epoch.summary.as_ref().err().map(ToString::to_string),

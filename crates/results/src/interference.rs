@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 /// # Errors
 /// If there is none.
 pub fn latest_run() -> anyhow::Result<PathBuf> {
-    let database = store::default_database();
+    let database = store::written_database(&store::default_database());
     store::latest_interference(&database)?.ok_or_else(|| {
         let message = format!(
             "{} has no run: make one with vitalfew interference run -- COMMAND",

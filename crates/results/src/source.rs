@@ -160,8 +160,14 @@ pub fn open_by_host(
 /// # Errors
 /// If it cannot be written to.
 pub fn create_database() -> anyhow::Result<Database> {
-    Database::create(&store::default_database())
-        .context("no place for results (--db DIR or $VITALFEW_DB names another)")
+    let path = store::default_database();
+    let create = || {
+        let database = Database::create(&path)?;
+        database.check_bucket()?;
+        store::create_spool(&store::written_database(&path), &path)?;
+        Ok::<_, store::StoreError>(database)
+    };
+    create().context("no place for results (--db DIR or $VITALFEW_DB names another)")
 }
 
 /// Opens the default database and chooses epochs of it, at least one.
@@ -252,7 +258,7 @@ const MOST_EPOCHS: usize = 24;
 /// # Errors
 /// If none of them can be read.
 pub fn open_latest_epochs(database: &Database) -> anyhow::Result<Option<(Recording, Vec<Epoch>)>> {
-    let mut epochs = database.epochs()?;
+    let mut epochs = database.newest_epochs(MOST_EPOCHS)?;
     epochs.retain(|epoch| epoch.summary.is_ok());
     let kind = |epoch: &Epoch| {
         let summary = epoch.summary.as_ref().ok()?;

@@ -1,7 +1,8 @@
 //! Container of the members of a recording: files in a directory, or entries of an archive.
 
 use crate::error::{StoreError, TableFault};
-use crate::manifest::{self, Manifest};
+use crate::manifest::{self, Manifest, ManifestMember};
+use crate::remote;
 use crate::sniff;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -54,6 +55,9 @@ struct MemberExtent {
 impl Container {
     /// Opens the recording at `path`: a file, or the directory of an epoch.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
+        if fs::metadata(path.join(manifest::NAME)).is_err() {
+            remote::fetch_manifest(path)?;
+        }
         let kind = fs::metadata(path).map_err(StoreError::wrap_io("read", path))?;
         let not_a_recording = |looks_like| StoreError::NotARecording {
             path: path.to_owned(),
@@ -104,6 +108,16 @@ impl Container {
             let what = format!("it does not list {name}");
             TableFault::at_offset(0, what).in_member(&self.path, manifest::NAME)
         })?;
+        match self.read_checked(name, member) {
+            // In the mirror of a bucket: not fetched yet, or damaged since.
+            Err(_) if remote::fetch_table(&self.path, name, member)? => {
+                self.read_checked(name, member)
+            }
+            read => read,
+        }
+    }
+
+    fn read_checked(&self, name: &str, member: &ManifestMember) -> Result<Vec<u8>, StoreError> {
         let (reader, len) = self.open_member(name, member.bytes)?;
         let truncated = |found| StoreError::Truncated {
             path: self.path.clone(),

@@ -1,21 +1,26 @@
 //! Recordings of many times and hosts in a directory.
 
 use crate::container::{Container, sync_directory, write_directory};
-use crate::decode::{SampleSum, Wanted, decode_recording, decode_sums, sums_do};
+use crate::decode::{SampleSum, Wanted, decode_recording, decode_sums, is_for_sums, sums_do};
 use crate::draft::{EpochDraft, remove_if_dead};
 use crate::encode::encode_recording;
 use crate::error::{StoreError, left_out};
 use crate::file::WrittenFile;
 use crate::merge::{BoundedMerger, MOST_CALLERS_READ, merge_sums};
-use crate::names::{PREFIX, REMOVED, WRITING, closed_path, encode_name, subdirectories, utc_name};
+use crate::names::{
+    LEVELS, PREFIX, REMOVED, WRITING, closed_path, encode_name, epoch_order, host_of,
+    subdirectories, utc_name,
+};
 use crate::parts;
 use crate::range::TimeRange;
+use crate::remote::{self, RemoteDatabase, remote_of};
 use crate::summary::RecordingSummary;
 use profile::Recording;
 use std::fs;
 use std::io;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// A directory of recordings, `epoch=<start>/host=<name>/`.
 ///
@@ -46,10 +51,14 @@ impl Database {
     /// # Errors
     /// [`StoreError::Io`].
     pub fn create(path: &Path) -> Result<Self, StoreError> {
-        let writing = path.join(WRITING);
-        fs::create_dir_all(&writing).map_err(StoreError::wrap_io("create", &writing))?;
-        let path = path.to_owned();
-        Ok(Self { path })
+        let database = Self {
+            path: path.to_owned(),
+        };
+        if database.remote()?.is_none() {
+            let writing = path.join(WRITING);
+            fs::create_dir_all(&writing).map_err(StoreError::wrap_io("create", &writing))?;
+        }
+        Ok(database)
     }
 
     /// Opens the database in the directory `path`.
@@ -61,7 +70,10 @@ impl Database {
         let database = Self {
             path: path.to_owned(),
         };
-        if database.epoch_directories()?.is_empty() && !path.join(WRITING).is_dir() {
+        if database.remote()?.is_some() {
+            return Ok(database);
+        }
+        if database.local_directories()?.is_empty() && !path.join(WRITING).is_dir() {
             let looks_like = if subdirectories(path, "host=")?.is_empty() {
                 "a directory without epochs"
             } else {
@@ -80,7 +92,27 @@ impl Database {
         &self.path
     }
 
-    /// Writes a recording as a new epoch and to stable storage, and [cleans](Self::clean).
+    /// Returns its bucket, if its directory is the mirror of one.
+    pub(crate) fn remote(&self) -> Result<Option<Arc<RemoteDatabase>>, StoreError> {
+        let remote = remote_of(&self.path)?;
+        Ok(remote
+            .filter(|(_, below)| below.is_empty())
+            .map(|(remote, _)| remote))
+    }
+
+    /// Asks the bucket, if it is in one, for its days.
+    ///
+    /// # Errors
+    /// [`StoreError::Bucket`] if it cannot be listed.
+    pub fn check_bucket(&self) -> Result<(), StoreError> {
+        match self.remote()? {
+            Some(remote) => remote.list_days().map(drop),
+            None => Ok(()),
+        }
+    }
+
+    /// Writes a recording as a new epoch of a local database and to stable storage, and
+    /// [cleans](Self::clean).
     ///
     /// # Errors
     /// [`StoreError::Unstorable`], or [`StoreError::Io`]; nothing half-written remains.
@@ -152,11 +184,20 @@ impl Database {
     /// [`StoreError::Io`] if the directory cannot be read. An epoch that cannot be read is listed
     /// with the reason.
     pub fn epochs(&self) -> Result<Vec<Epoch>, StoreError> {
-        Ok(self
-            .epoch_directories()?
-            .into_iter()
-            .map(Epoch::new)
-            .collect())
+        self.select_epochs(&TimeRange::default(), None)
+    }
+
+    /// Returns at least so many of the newest epochs, oldest first, if there are so many: of a
+    /// database in a bucket only these are listed, of others all.
+    ///
+    /// # Errors
+    /// As [`Database::epochs`].
+    pub fn newest_epochs(&self, most: usize) -> Result<Vec<Epoch>, StoreError> {
+        let directories = match self.remote()? {
+            Some(remote) => remote.list_newest(most)?,
+            None => self.local_directories()?,
+        };
+        Ok(epochs_at(directories))
     }
 
     /// Returns the newest readable epoch, `None` if there is none, and the errors of newer ones.
@@ -165,7 +206,18 @@ impl Database {
     /// [`StoreError::Io`] if the directory cannot be read.
     pub fn latest_epoch(&self) -> Result<(Option<Epoch>, Vec<StoreError>), StoreError> {
         let mut skipped = Vec::new();
-        for epoch in self.epoch_directories()?.into_iter().rev().map(Epoch::new) {
+        let mut directories = match self.remote()? {
+            Some(remote) => remote.list_newest(1)?,
+            None => self.local_directories()?,
+        };
+        if !directories
+            .iter()
+            .any(|path| RecordingSummary::read_summary(path).is_ok())
+            && let Some(remote) = self.remote()?
+        {
+            directories = remote.list_newest(usize::MAX)?;
+        }
+        for epoch in directories.into_iter().rev().map(Epoch::new) {
             if epoch.summary.is_ok() {
                 return Ok((Some(epoch), skipped));
             }
@@ -181,8 +233,9 @@ impl Database {
         self.path.join(".daemon").join(encode_name(host))
     }
 
-    /// Returns the directories of the epochs, by time, then host.
-    fn epoch_directories(&self) -> Result<Vec<PathBuf>, StoreError> {
+    /// Returns the directories of the epochs, by time, then host: also those of pieces, as in a
+    /// copy of a bucket.
+    fn local_directories(&self) -> Result<Vec<PathBuf>, StoreError> {
         let mut directories = Vec::new();
         for epoch in subdirectories(&self.path, "epoch=")? {
             let mut hosts = subdirectories(&epoch, "host=")?;
@@ -192,6 +245,15 @@ impl Database {
             hosts.extend(open);
             hosts.sort_by_key(|host| closed_path(host));
             directories.append(&mut hosts);
+        }
+        let mut pieces = vec![self.path.clone()];
+        for level in LEVELS {
+            let below = pieces.iter().map(|path| subdirectories(path, level));
+            pieces = below.collect::<Result<Vec<_>, _>>()?.concat();
+        }
+        if !pieces.is_empty() {
+            directories.append(&mut pieces);
+            directories.sort_by_cached_key(|path| epoch_order(path));
         }
         Ok(directories)
     }
@@ -205,13 +267,19 @@ impl Database {
         range: &TimeRange,
         host: Option<&str>,
     ) -> Result<Vec<Epoch>, StoreError> {
-        let name = host.map(encode_name);
-        let mut directories = self.epoch_directories()?;
-        directories.retain(|path| {
-            let named = |name: &String| closed_path(path).ends_with(format!("host={name}"));
-            range.contains_epoch(path) && name.as_ref().is_none_or(named)
-        });
-        Ok(directories.into_iter().map(Epoch::new).collect())
+        let directories = match self.remote()? {
+            Some(remote) => remote.list_pieces(range, host)?,
+            None => {
+                let name = host.map(|host| format!("host={}", encode_name(host)));
+                let mut directories = self.local_directories()?;
+                directories.retain(|path| {
+                    let named = |name: &String| host_of(path) == name.as_str();
+                    range.contains_epoch(path) && name.as_ref().is_none_or(named)
+                });
+                directories
+            }
+        };
+        Ok(epochs_at(directories))
     }
 
     /// Removes an epoch: readers see all of it or nothing.
@@ -219,7 +287,10 @@ impl Database {
     /// # Errors
     /// [`StoreError::Io`].
     pub fn remove_epoch(&self, epoch: &Epoch) -> Result<(), StoreError> {
-        self.remove_directory(&epoch.path)
+        match self.remote()? {
+            Some(remote) => remote.remove_piece(&epoch.path),
+            None => self.remove_directory(&epoch.path),
+        }
     }
 
     pub(crate) fn remove_directory(&self, path: &Path) -> Result<(), StoreError> {
@@ -263,13 +334,20 @@ impl Database {
     }
 }
 
+/// Returns the epochs in these directories.
+pub(crate) fn epochs_at(directories: Vec<PathBuf>) -> Vec<Epoch> {
+    directories.into_iter().map(Epoch::new).collect()
+}
+
 /// Returns one recording of several epochs, with the wanted columns (and more where they cost no
 /// extra work). Epochs that cannot be read are left out, and a warning names them.
 ///
 /// # Errors
 /// The first epoch's error, if none could be read; [`StoreError::Unmergeable`] for no epochs.
 pub fn read_all(epochs: &[Epoch], wanted: Wanted) -> Result<Recording, StoreError> {
-    let (mut merged, failed) = if epochs.iter().all(|epoch| epoch.sums_do(wanted)) {
+    let of_sums = epochs.iter().all(|epoch| epoch.sums_do(wanted));
+    prefetch_epochs(epochs, |table| !of_sums || is_for_sums(table, wanted));
+    let (mut merged, failed) = if of_sums {
         let (sums, failed) = read_each(epochs, |epoch| epoch.read_sums(wanted))?;
         (merge_sums(sums)?, failed)
     } else {
@@ -301,10 +379,17 @@ pub fn read_as_slices(epochs: &[Epoch]) -> Result<Recording, StoreError> {
         }
         Ok(recording)
     };
+    prefetch_epochs(epochs, |_| true);
     let merger = BoundedMerger::of_slices(MOST_CALLERS_READ);
     let (mut merged, failed) = merge_epochs(epochs, merger, read)?;
     merged.warnings.extend(failed.iter().map(left_out));
     Ok(merged)
+}
+
+/// Fetches the tables of epochs in a bucket, many at a time.
+fn prefetch_epochs(epochs: &[Epoch], is_wanted: impl Fn(&str) -> bool) {
+    let paths: Vec<&Path> = epochs.iter().map(|epoch| epoch.path.as_path()).collect();
+    remote::prefetch_tables(&paths, is_wanted);
 }
 
 /// Merges the results of `read`, a few of which are in memory at a time. Returns the errors of the

@@ -152,6 +152,15 @@ pub(crate) fn decode_sums(
     Ok((recording, sums))
 }
 
+/// Returns whether [`decode_sums`] reads a table.
+pub(crate) fn is_for_sums(table: &str, wanted: Wanted) -> bool {
+    match table {
+        "images.parquet" | "samples.parquet" | "symbols.parquet" => true,
+        "threads.parquet" => wanted.threads,
+        _ => false,
+    }
+}
+
 fn has_callers(manifest: &Manifest) -> bool {
     manifest.members.contains_key("stacks.parquet")
 }

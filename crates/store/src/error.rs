@@ -98,6 +98,17 @@ pub enum StoreError {
         /// Its place in the member.
         at: ErrorPlace,
     },
+    /// The bucket of the database could not be used.
+    #[error(transparent)]
+    Bucket(#[from] bucket::BucketError),
+    /// A recording was not sent to its bucket, and waits on this machine.
+    #[error("{source}; the recording waits in {}, and the next one for this bucket takes it along", path.display())]
+    Kept {
+        /// Its epoch.
+        path: PathBuf,
+        /// The reason.
+        source: Box<StoreError>,
+    },
     /// A damaged part of an epoch was moved aside.
     #[error("{} was damaged and is not part of its epoch any more", path.display())]
     SetAside {

@@ -64,8 +64,11 @@ mod open_epoch;
 mod parts;
 mod range;
 mod rare_stacks;
+mod remote;
+mod remote_place;
 mod row_check;
 mod sniff;
+mod spool;
 mod summary;
 mod table;
 mod table_reader;
@@ -87,6 +90,10 @@ pub use merge::merge_recordings;
 pub use open_epoch::OpenEpoch;
 pub use parts::PartId;
 pub use range::TimeRange;
+pub use remote_place::{
+    create_spool, default_spool, local_place, with_addresses, written_database,
+};
+pub use spool::{UnsentEpochs, send_epochs, store_recording};
 pub use summary::RecordingSummary;
 pub use trace::{TraceReader, TraceWriter, is_trace};
 
@@ -111,6 +118,22 @@ pub enum Opened {
 /// # Errors
 /// All of [`StoreError`] but [`StoreError::Unstorable`].
 pub fn open_path(path: &Path) -> Result<Opened, StoreError> {
+    if let Some((remote, below)) = remote::remote_of(path)? {
+        return match below.as_str() {
+            "" => Database::open(path).map(Opened::Database),
+            below => {
+                let epochs = database::epochs_at(remote.list_below(below)?);
+                if epochs.is_empty() {
+                    return Err(StoreError::NotARecording {
+                        path: path.to_owned(),
+                        looks_like: "a directory without epochs",
+                    });
+                }
+                let recording = read_all(&epochs, Wanted::ALL)?;
+                Ok(Opened::Recording(Box::new(recording)))
+            }
+        };
+    }
     if path.is_dir() && !path.join(manifest::NAME).exists() {
         if let [host] = &names::subdirectories(path, "host=")?[..] {
             return read_file(host).map(|recording| Opened::Recording(Box::new(recording)));
@@ -118,6 +141,34 @@ pub fn open_path(path: &Path) -> Result<Opened, StoreError> {
         return Database::open(path).map(Opened::Database);
     }
     read_file(path).map(|recording| Opened::Recording(Box::new(recording)))
+}
+
+/// Sends a result of `run` to a database in a bucket, and returns its address; `None` for a local
+/// database.
+///
+/// # Errors
+/// [`StoreError::Bucket`] if it was not sent.
+pub fn send_run(
+    database: &Path,
+    start_unix_ns: u64,
+    json: Vec<u8>,
+) -> Result<Option<String>, StoreError> {
+    let remote = remote::remote_of(database)?;
+    remote
+        .map(|(remote, _)| remote.send_run(start_unix_ns, json))
+        .transpose()
+}
+
+/// Returns the file of a result of `run`, which is fetched if it is in a bucket: the newest one if
+/// the path is that of a database there.
+///
+/// # Errors
+/// [`StoreError::Bucket`], [`StoreError::Damaged`], [`StoreError::Io`].
+pub fn fetch_run(path: &Path) -> Result<PathBuf, StoreError> {
+    match remote::remote_of(path)? {
+        Some((remote, below)) => remote.fetch_run(&below),
+        None => Ok(path.to_owned()),
+    }
 }
 
 /// The database that the user has named.
@@ -137,7 +188,21 @@ pub fn named_database() -> Option<&'static Path> {
 /// `$XDG_DATA_HOME/vitalfew`, else `~/.local/share/vitalfew`.
 pub fn default_database() -> PathBuf {
     let named = named_database().map(Path::to_owned);
-    named.unwrap_or_else(|| database_in(|name| env::var_os(name), env::home_dir()))
+    named.unwrap_or_else(|| {
+        let path = database_in(|name| env::var_os(name), env::home_dir());
+        // Commands have checked it.
+        local_place(&path).unwrap_or(path)
+    })
+}
+
+/// Checks that the default database, if it is in a bucket, can be used. Sends nothing.
+///
+/// # Errors
+/// A sentence.
+pub fn check_default_database() -> Result<(), String> {
+    let path = database_in(|name| env::var_os(name), env::home_dir());
+    let checked = local_place(&path).map(drop);
+    checked.map_err(|why| format!("VITALFEW_DB: {why}"))
 }
 
 fn database_in(var: impl Fn(&str) -> Option<OsString>, home: Option<PathBuf>) -> PathBuf {

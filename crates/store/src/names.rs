@@ -1,6 +1,7 @@
 //! Names of directories in a database.
 
 use crate::error::StoreError;
+use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,6 +13,33 @@ pub(crate) const WRITING: &str = ".writing";
 pub(crate) const REMOVED: &str = ".removed-";
 /// Prefix of the directories of open epochs.
 pub(crate) const PREFIX: &str = "open=";
+
+/// Prefixes of the directories above and of a piece in a bucket, or in a copy of it.
+pub(crate) const LEVELS: [&str; 4] = ["day=", "host=", "epoch=", "piece="];
+
+/// Prefix of the directories of results of `run` in a bucket, which are below their days.
+pub(crate) const RUN: &str = "run=";
+
+/// Returns the name of an epoch's directory with its host: that of the epoch itself, or two levels
+/// above a piece.
+pub(crate) fn host_of(path: &Path) -> OsString {
+    let closed = closed_path(path);
+    let is_piece = name_at(&closed, 0)
+        .as_encoded_bytes()
+        .starts_with(b"piece=");
+    name_at(&closed, if is_piece { 2 } else { 0 })
+}
+
+/// Returns the key by which epochs are sorted: by time, then host.
+pub(crate) fn epoch_order(path: &Path) -> [OsString; 3] {
+    [name_at(path, 1), host_of(path), name_at(path, 0)]
+}
+
+/// Returns the name so many levels above a path.
+fn name_at(path: &Path, levels: usize) -> OsString {
+    let above = path.ancestors().nth(levels).and_then(Path::file_name);
+    above.unwrap_or_default().to_owned()
+}
 
 /// Returns the path of an epoch after it is closed.
 pub(crate) fn closed_path(path: &Path) -> PathBuf {

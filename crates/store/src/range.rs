@@ -33,6 +33,18 @@ impl std::str::FromStr for TimeRange {
 }
 
 impl TimeRange {
+    /// Returns whether epochs of a day can be in the range.
+    pub(crate) fn contains_day(&self, directory: &str) -> bool {
+        let digits: String = directory.chars().filter(char::is_ascii_digit).collect();
+        let within = |limit: &Option<String>, is_past: fn(&str, &str) -> bool| {
+            limit.as_ref().is_none_or(|limit| {
+                let len = limit.len().min(digits.len());
+                !is_past(&digits[..len], &limit[..len])
+            })
+        };
+        within(&self.from, |day, from| day < from) && within(&self.to, |day, to| day > to)
+    }
+
     /// Returns whether an epoch's directory is in the range.
     pub(crate) fn contains_epoch(&self, path: &Path) -> bool {
         let parent = path.parent().and_then(Path::file_name).unwrap_or_default();

@@ -1,19 +1,22 @@
 //! `vitalfew daemon`.
 
 use crate::abandoned::describe_abandoned;
-use crate::args::{Daemon, DaemonAction, DaemonAsk, DaemonMerge, DaemonRun, Keep};
+use crate::args::{Daemon, DaemonAction, DaemonAsk, DaemonMerge, DaemonRun, DaemonSend, Keep};
 use crate::exit::FAILURE;
 use crate::output::{
     clean_name, create_private_files, format_bytes, format_ns, group_digits, write_json,
 };
-use crate::screen::{Screen, tell_user};
+use crate::screen::{Screen, tell_user, warn_user};
 use daemon::{
-    DaemonEnd, DaemonOptions, HostProgram, MergeOptions, Request, Retention, Status, TableLimits,
+    BucketOptions, DaemonEnd, DaemonOptions, HostProgram, MergeOptions, Request, Retention,
+    SendOptions, Status, TableLimits,
 };
 use results::error_chain;
 use sampler::EventSpec;
 use std::io::Write;
+use std::path::PathBuf;
 use std::process::{Command, ExitCode};
+use std::time::Duration;
 
 /// Runs the command.
 pub fn run(args: &Daemon) -> anyhow::Result<ExitCode> {
@@ -22,6 +25,7 @@ pub fn run(args: &Daemon) -> anyhow::Result<ExitCode> {
         DaemonAction::Merge(merge) => {
             daemon::merge_epoch(&merge_options(merge)).map(|()| ExitCode::SUCCESS)
         }
+        DaemonAction::Send(send) => send_spool(send),
         DaemonAction::Names => daemon::answer_names().map(|()| ExitCode::SUCCESS),
         DaemonAction::Status(asked) => ask_daemon(asked, Request::Status),
         DaemonAction::Flush(asked) => ask_daemon(asked, Request::Flush),
@@ -35,16 +39,27 @@ fn run_daemon(args: &DaemonRun) -> anyhow::Result<ExitCode> {
         create_private_files();
     }
     let events = args.events.iter().map(|event| EventSpec::parse(event));
+    let (database, bucket) = database_and_bucket(args)?;
+    let epoch = Duration::from_secs(if bucket.is_some() { 3600 } else { 24 * 3600 });
+    let local = match &bucket {
+        None => retention_of(&args.keep),
+        // On a full disk the oldest epochs that wait make room.
+        Some(_) => Retention {
+            longest: None,
+            most_bytes: Some(args.spool_size),
+        },
+    };
     let options = DaemonOptions {
-        database: store::default_database(),
+        database,
         socket: args.socket.clone(),
         events: events.collect::<Result<_, _>>()?,
         frequency: args.frequency,
         budget: args.budget,
         interval: args.interval,
         merge_every: args.merge,
-        epoch_length: args.epoch,
-        retention: retention_of(&args.keep),
+        epoch_length: args.epoch.unwrap_or(epoch),
+        retention: local,
+        bucket,
         outlive: args.outlive,
         pinned: !args.no_pin,
         stacks: (!args.no_stacks).then(|| TableLimits {
@@ -56,12 +71,78 @@ fn run_daemon(args: &DaemonRun) -> anyhow::Result<ExitCode> {
         say: tell_user,
         explain: error_chain,
         merge_command,
+        send_command,
         names_command,
     };
     Ok(match daemon::run(&options, program)? {
         DaemonEnd::Stored => ExitCode::SUCCESS,
         DaemonEnd::Unstored => ExitCode::from(FAILURE),
     })
+}
+
+/// Returns the local database to write to, and the bucket that its epochs are sent to.
+fn database_and_bucket(args: &DaemonRun) -> anyhow::Result<(PathBuf, Option<BucketOptions>)> {
+    let database = store::default_database();
+    let Some(usual) = store::default_spool(&database) else {
+        return Ok((database, None));
+    };
+    let spool = args.spool.clone().unwrap_or(usual);
+    store::create_spool(&spool, &database)?;
+    let bucket = BucketOptions {
+        database,
+        every: args.send,
+        spool_bytes: args.spool_size,
+        retention: retention_of(&args.keep),
+    };
+    Ok((spool, Some(bucket)))
+}
+
+fn send_spool(args: &DaemonSend) -> anyhow::Result<ExitCode> {
+    let outcome = daemon::send_spool(&SendOptions {
+        spool: args.spool.clone(),
+        bucket: BucketOptions {
+            database: args.db.clone(),
+            every: Duration::ZERO,
+            spool_bytes: args.spool_size,
+            retention: retention_of(&args.keep),
+        },
+    })?;
+    for error in &outcome.unsent.unreadable {
+        warn_user(&format!("this epoch cannot be sent: {error}"));
+    }
+    for epoch in &outcome.lost {
+        let epoch = epoch.display();
+        warn_user(&format!(
+            "{epoch} is lost: it was not sent, and the spool has reached --spool-size"
+        ));
+    }
+    match outcome.unsent.stopped {
+        None => Ok(ExitCode::SUCCESS),
+        Some(error) => Err(error.into()),
+    }
+}
+
+/// Returns the command that parses into these options.
+fn send_command(options: &SendOptions) -> Command {
+    let mut command = this_program();
+    command
+        .args(["daemon", "send", "--db"])
+        .arg(&options.bucket.database)
+        .arg("--spool")
+        .arg(&options.spool)
+        .args(["--spool-size", &options.bucket.spool_bytes.to_string()]);
+    add_retention(&mut command, &options.bucket.retention);
+    command
+}
+
+fn add_retention(command: &mut Command, retention: &Retention) {
+    if let Some(longest) = retention.longest {
+        let seconds = format!("{}s", longest.as_secs_f64());
+        command.arg("--keep").arg(seconds);
+    }
+    if let Some(bytes) = retention.most_bytes {
+        command.arg("--keep-size").arg(bytes.to_string());
+    }
 }
 
 fn retention_of(keep: &Keep) -> Retention {
@@ -95,13 +176,7 @@ fn merge_command(options: &MergeOptions) -> Command {
     if options.close {
         command.arg("--close");
     }
-    if let Some(longest) = options.retention.longest {
-        let seconds = format!("{}s", longest.as_secs_f64());
-        command.arg("--keep").arg(seconds);
-    }
-    if let Some(bytes) = options.retention.most_bytes {
-        command.arg("--keep-size").arg(bytes.to_string());
-    }
+    add_retention(&mut command, &options.retention);
     command
 }
 
@@ -179,6 +254,20 @@ fn render_status(status: &Status) -> String {
         Some(None) => "stacks: none were walked yet\n".to_owned(),
         Some(Some(summary)) => format!("{summary}\n"),
     };
+    let bucket = match &status.bucket {
+        None => String::new(),
+        Some(address) => {
+            let fails = match status.sending_fails_ns {
+                0 => String::new(),
+                since => format!("; SENDING FAILS for {}", format_ns(since as f64)),
+            };
+            let waiting = status.unsent_epochs;
+            format!(
+                "bucket: {}; {waiting} epochs wait{fails}\n",
+                clean_name(address)
+            )
+        }
+    };
     let sacrificed = match status.sacrificed_epochs {
         0 => String::new(),
         count => format!(" ({count} removed because the disk was full)"),
@@ -190,7 +279,7 @@ fn render_status(status: &Status) -> String {
              what is not stored yet: {lost}\n\
              {stacks}cost: samples {} of the machine ({} each), daemon {}, budget {}\n\
              memory: {} resident; {} images, {} processes\n\
-             disk: {} in {} epochs{sacrificed}; {} parts in {}\n",
+             disk: {} in {} epochs{sacrificed}; {} parts in {}\n{bucket}",
         clean_name(&status.events.join(", ")),
         group_digits(status.frequency),
         format_ns(status.uptime_ns as f64),

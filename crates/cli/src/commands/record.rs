@@ -47,7 +47,7 @@ pub fn run(args: &Record) -> anyhow::Result<ExitCode> {
     let recording = &outcome.recording;
     talk.line.clear();
     let stored = match (&database, &args.output) {
-        (Some(database), _) => database.write_recording(recording),
+        (Some(database), _) => store::store_recording(database, recording),
         (None, Some(file)) => store::write_file(recording, file),
         (None, None) => unreachable!("either a file or a database"),
     };
@@ -73,7 +73,7 @@ pub fn run(args: &Record) -> anyhow::Result<ExitCode> {
 /// matters more.
 fn keep_images(recording: &mut Recording, database: Option<&Database>, args: &Record) {
     let directory = match (database, &args.output) {
-        (Some(database), _) => results::in_database(database.path()),
+        (Some(database), _) => results::in_database(&store::written_database(database.path())),
         (None, Some(file)) => results::beside_file(file),
         (None, None) => return,
     };

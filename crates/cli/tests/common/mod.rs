@@ -4,6 +4,7 @@
 pub mod daemon;
 pub mod made_up;
 pub mod running;
+pub mod s3;
 
 use serde_json::Value;
 use std::ffi::OsStr;

@@ -281,7 +281,7 @@ impl<'a> Phases<'a> {
         let mut outcome = outcome?;
         let begin = Instant::now();
         symbols::embed_procedures(&mut outcome.recording, &symbols::SymbolOptions::default());
-        let written = database.write_recording(&outcome.recording)?;
+        let written = store::store_recording(&database, &outcome.recording)?;
         self.naming = begin.elapsed();
         let ran_ns = outcome.recording.task_times.map_or(0, |times| times.cpu_ns);
         let samples: u64 = outcome.recording.samples.iter().map(|s| s.count).sum();

@@ -87,7 +87,8 @@ pub struct RunResult {
     pub target: Target,
     /// The machine.
     pub host: Host,
-    start_unix_ns: u64,
+    /// Start of the sampled run, in nanoseconds since 1970.
+    pub start_unix_ns: u64,
     /// Duration of the sampled run, in nanoseconds.
     pub duration_ns: u64,
     /// CPU and waiting times of its threads.

@@ -25,7 +25,7 @@ pub fn load_profiles(files: &[PathBuf]) -> anyhow::Result<CausalProfile> {
 }
 
 fn latest_profile() -> anyhow::Result<PathBuf> {
-    let database = store::default_database();
+    let database = store::written_database(&store::default_database());
     store::latest_causal(&database)?.ok_or_else(|| {
         let message = format!(
             "{} has no causal profile: make one with vitalfew causal run -- COMMAND",

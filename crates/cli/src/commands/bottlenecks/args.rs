@@ -1,6 +1,6 @@
 //! The command line of `vitalfew bottlenecks`.
 
-use crate::option_values::DatabaseArg;
+use crate::option_values::{DatabaseArg, place_parser};
 use analysis::bottleneck::suggesters::Suggester;
 use clap::ValueEnum;
 use regex::Regex;
@@ -24,7 +24,7 @@ Exit codes: 0, 1 failure, 2 usage, 4 the profile has no cost, or no difference w
 pub struct Bottlenecks {
     /// A profile: a recording of ours, pprof, perf, folded stacks, Firefox Profiler, speedscope, …
     /// (default: the last recording); several are runs of the same thing
-    #[arg(value_name = "PROFILE", conflicts_with = "db")]
+    #[arg(value_name = "PROFILE", conflicts_with = "db", value_parser = place_parser())]
     pub profiles: Vec<PathBuf>,
     /// Where.
     #[command(flatten)]

@@ -1,6 +1,6 @@
 //! The command lines of `vitalfew html` and `vitalfew serve`.
 
-use crate::option_values::{DatabaseArg, parse_size};
+use crate::option_values::{DatabaseArg, parse_size, place_parser};
 use std::path::PathBuf;
 
 /// `vitalfew html`.
@@ -56,7 +56,7 @@ pub struct PageFiles {
     /// Recordings, databases, other tools' profiles, causal profiles, results of interference run,
     /// and what commands wrote with
     /// --json (default: the last of each kind in the database)
-    #[arg(value_name = "FILE", conflicts_with = "db")]
+    #[arg(value_name = "FILE", conflicts_with = "db", value_parser = place_parser())]
     pub files: Vec<PathBuf>,
     /// Where.
     #[command(flatten)]

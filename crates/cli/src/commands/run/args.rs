@@ -1,6 +1,6 @@
 //! The command line of `vitalfew run`.
 
-use crate::option_values::{DatabaseArg, parse_duration};
+use crate::option_values::{DatabaseArg, parse_duration, place_parser};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -43,11 +43,11 @@ pub struct RunAll {
     /// A running process instead of a command, for the time, or until Ctrl-C: it runs on
     #[arg(short, long, value_name = "PID")]
     pub pid: Option<u32>,
-    /// Show a result that -o has written, and run nothing
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["output", "progress", "once"])]
+    /// Show a result that -o has written, or that is in a bucket, and run nothing
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["output", "progress", "once"], value_parser = place_parser())]
     pub show: Option<PathBuf>,
     /// Say what changed since this result of -o
-    #[arg(long, value_name = "FILE", conflicts_with = "json")]
+    #[arg(long, value_name = "FILE", conflicts_with = "json", value_parser = place_parser())]
     pub against: Option<PathBuf>,
     /// Write the result into this file, too, as JSON
     #[arg(short, long, value_name = "FILE")]

@@ -16,6 +16,7 @@ use orchestration::{
 };
 use progress::ProgressLine;
 use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -25,12 +26,16 @@ const VITAL_FEW: usize = 5;
 /// Runs the command.
 pub fn run(args: &RunAll) -> anyhow::Result<ExitCode> {
     // An unreadable result of --against must fail before the measurement.
-    let before = args.against.as_deref().map(RunResult::read).transpose()?;
+    let before = args.against.as_deref().map(read_result).transpose()?;
     if let Some(path) = &args.show {
-        show_result(&RunResult::read(path)?, before.as_ref(), args)?;
+        show_result(&read_result(path)?, before.as_ref(), args)?;
         return Ok(ExitCode::SUCCESS);
     }
     measure_command(args, before)
+}
+
+fn read_result(path: &Path) -> anyhow::Result<RunResult> {
+    RunResult::read(&store::fetch_run(path)?)
 }
 
 fn measure_command(args: &RunAll, before: Option<RunResult>) -> anyhow::Result<ExitCode> {
@@ -59,6 +64,9 @@ fn measure_command(args: &RunAll, before: Option<RunResult>) -> anyhow::Result<E
             "`vitalfew serve` will not show this result: {error:#}"
         ));
     }
+    if let Err(error) = send_result(&measured.result) {
+        warn_user(&format!("the result was not sent: {error:#}"));
+    }
     make_tables_later(&measured.without_tables);
     let exit = measured.exit.or_else(|| {
         signals.pass_on(measured.running.as_ref());
@@ -72,8 +80,21 @@ fn measure_command(args: &RunAll, before: Option<RunResult>) -> anyhow::Result<E
 
 /// Stores the result beside the recording, so that the page can show both.
 fn keep_result(result: &RunResult) -> anyhow::Result<()> {
-    let path = last_result_path(&store::default_database());
+    let path = last_result_path(&store::written_database(&store::default_database()));
     write_file(&path, |out| Ok(write_json(out, result)?))
+}
+
+/// Sends the result to the database, if that is in a bucket.
+fn send_result(result: &RunResult) -> anyhow::Result<()> {
+    let mut json = Vec::new();
+    write_json(&mut json, result)?;
+    let database = store::default_database();
+    if let Some(address) = store::send_run(&database, result.start_unix_ns, json)? {
+        tell_user(&format!(
+            "the result is in the bucket: vitalfew run --show {address}"
+        ));
+    }
+    Ok(())
 }
 
 /// Prints the result to standard output. If the command's output goes to a file or pipe there, text

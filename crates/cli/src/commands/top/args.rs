@@ -1,7 +1,7 @@
 //! The command line of `vitalfew top`.
 
 use super::rows::TopView;
-use crate::option_values::parse_duration;
+use crate::option_values::{parse_duration, place_parser};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ pub struct Top {
     #[arg(short, long, value_name = "PID", conflicts_with = "db")]
     pub pid: Option<u32>,
     /// Show what the running daemon of this database counts, instead of sampling
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_parser = place_parser())]
     pub db: Option<PathBuf>,
     /// What rows are
     #[arg(long, value_enum, value_name = "VIEW", default_value_t = TopView::Procedures)]

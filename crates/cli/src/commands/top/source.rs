@@ -181,7 +181,8 @@ pub(super) fn leave_out_process(recording: &mut Recording, process: u32) {
 fn ask_daemon(database: &Path) -> anyhow::Result<(Recording, RecordingSource)> {
     daemon::ask_daemon(database, None, Request::Flush)?;
     let source = RecordingSource {
-        path: Some(database.to_owned()),
+        // What a daemon counts now is in its spool, if the database is in a bucket.
+        path: Some(store::written_database(database)),
         ..RecordingSource::default()
     };
     let opened: OpenedRecording = open_recording(&source, Wanted::ALL)?;
