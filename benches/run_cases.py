@@ -7,6 +7,7 @@ that the rules were tuned on, `held` those that were looked at once and then lea
 after that, and `later` ones before experiments sped waits up and gains got lower ends; `newest` ones after the rules had
 learned from these, `further` ones after these had been learned from, and `latest` ones after the misses among all of them had been.
 `doubled` ones were written when `run` said what a twofold speedup saves. They have a third form, whose place is twice as fast by construction.
+`others` were written after the rules had learned from these, by somebody who did not know the rules.
 RUN_CASES names some of them or a half, with semicolons between; RUN_RESULTS keeps what was said in a directory.
 """
 
@@ -24,8 +25,8 @@ import bench
 from bench import VITALFEW
 
 SOURCES = bench.HERE / "run_cases"
-HALVES = "tuned", "held", "fresh", "unseen", "blind", "later", "newest", "further", "latest", "doubled"
-TUNED, HELD, FRESH, UNSEEN, BLIND, LATER, NEWEST, FURTHER, LATEST, DOUBLED = HALVES
+HALVES = "tuned", "held", "fresh", "unseen", "blind", "later", "newest", "further", "latest", "doubled", "others"
+TUNED, HELD, FRESH, UNSEEN, BLIND, LATER, NEWEST, FURTHER, LATEST, DOUBLED, OTHERS = HALVES
 RESULTS = pathlib.Path(os.environ.get("RUN_RESULTS", bench.TEMPORARY / "results"))
 TIMES = int(os.environ.get("RUN_TIMES", "5"))
 BUDGET = os.environ.get("RUN_FOR", "60s")
@@ -175,6 +176,20 @@ CASES = [
     case_of(DOUBLED, "badges.rb", ["compile_template"], COMPUTING),
     case_of(DOUBLED, "Trades.java", ["rankBoxed"], COMPUTING),
     case_of(DOUBLED, "Tiles.java", ["evictOldest", "Cache.store", "Cache.find"], LOCKS, ["Lock", "locks"]),
+    case_of(OTHERS, "meter.c", ["receive_all", "send_batch"], {"network"}),
+    case_of(OTHERS, "equalizer.c", ["tune_band"], COMPUTING),
+    case_of(OTHERS, "printshop.cpp", ["submit", "Pool::work"], LOCKS | {"system_calls"}),
+    case_of(OTHERS, "exporter.cpp", ["kind_of"], COMPUTING),
+    case_of(OTHERS, "directory.rs", ["collation_key"], COMPUTING),
+    case_of(OTHERS, "rates.go", ["acquire"], LOCKS | {"other_waits", "network"}),
+    case_of(OTHERS, "access.go", ["parseEntry"], COMPUTING),
+    case_of(OTHERS, "elevators.py", ["describe"], COMPUTING),
+    case_of(OTHERS, "postings.py", ["tidy"], COMPUTING),
+    case_of(OTHERS, "outbox.js", ["pack"], COMPUTING),
+    case_of(OTHERS, "dedupe.js", ["fingerprint"], COMPUTING),
+    case_of(OTHERS, "Tickets.java", ["newCode"], COMPUTING | LOCKS),
+    case_of(OTHERS, "Sensors.java", ["smooth"], COMPUTING),
+    case_of(OTHERS, "payroll.rb", ["shift_from"], COMPUTING),
     Case(FURTHER, "prices", ["price_of", "touching memory"], {"swapping"}, ["memory_short"], program=[bench.TEMPORARY / "further_prices", SMALL_GROUP]),
 ]
 
@@ -188,7 +203,8 @@ def build(cases):
         compiler = bench.COMPILERS.get(source.suffix, [])
         if compiler and source.stem in needed and shutil.which(compiler[0]):
             # In this order, as go takes no option after a file.
-            subprocess.run([*compiler, "-o", bench.TEMPORARY / source.stem, source], check=True)
+            libraries = ["-lm"] if source.suffix == ".c" else []
+            subprocess.run([*compiler, "-o", bench.TEMPORARY / source.stem, source, *libraries], check=True)
 
 
 def limit_memory():

@@ -5,9 +5,12 @@ mod common;
 
 use common::*;
 use serde_json::Value;
+use std::io::{Read, Write};
+use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::time::Duration;
 
 const SAVES: &str = r"
 #include <fcntl.h>
@@ -129,6 +132,72 @@ fn sleeping_is_the_first_finding_of_a_program_that_sleeps() {
 }
 
 /// A command that only sleeps has hardly any samples, but its waits are measured.
+/// A client, with a thread that does nothing, and a server that nobody asks.
+const CLIENT: &str = r"
+import socket, sys, threading, time
+threading.Thread(target=threading.Event().wait, daemon=True).start()
+def ask(connection):
+    connection.sendall(b'?')
+    connection.recv(1)
+if sys.argv[1] == 'serve':
+    with socket.create_server(('127.0.0.1', 0)) as server:
+        server.settimeout(2)
+        try:
+            server.accept()
+        except TimeoutError:
+            pass
+else:
+    with socket.create_connection(('127.0.0.1', int(sys.argv[1])), timeout=10) as connection:
+        for _ in range(100):
+            ask(connection)
+";
+
+/// Answers each byte of the first client after 10 ms.
+fn answer_slowly(listener: &TcpListener) -> std::io::Result<()> {
+    let (mut client, _) = listener.accept()?;
+    let mut byte = [0];
+    while client.read(&mut byte)? > 0 {
+        std::thread::sleep(Duration::from_millis(10));
+        client.write_all(&byte)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn clients_wait_for_answers_and_servers_for_requests() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let script = lab.path("asks.py");
+    std::fs::write(&script, CLIENT).expect("written");
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener
+        .local_addr()
+        .expect("an address")
+        .port()
+        .to_string();
+    let server = std::thread::spawn(move || answer_slowly(&listener));
+    let output = run(
+        &lab,
+        &["--once"],
+        &[Path::new("python3"), &script, Path::new(&port)],
+    );
+    assert!(output.status.success(), "{output:?}");
+    let _ = server.join().expect("the server ends");
+    let found = spent(&result(&lab));
+    let asks = |(on, path): &(String, String)| on == "network" && path.contains("ask");
+    assert!(found.first().is_some_and(asks), "{found:?}");
+    let output = run(
+        &lab,
+        &["--once"],
+        &[Path::new("python3"), &script, Path::new("serve")],
+    );
+    assert!(output.status.success(), "{output:?}");
+    let found = spent(&result(&lab));
+    assert!(found.iter().all(|(on, _)| on != "network"), "{found:?}");
+}
+
 #[test]
 fn a_command_that_only_sleeps_is_said_to_sleep() {
     if !live() {
