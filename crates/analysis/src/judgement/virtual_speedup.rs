@@ -152,7 +152,7 @@ impl<'a> UndisturbedRun<'a> {
     }
 
     /// Returns evidence that one thread runs code of a sequence for long while no other thread
-    /// works, if several threads work.
+    /// works, if several threads work. Its waits are not work that others could share.
     pub(super) fn works_alone(
         self,
         sequences: &Sequences<'_>,
@@ -164,7 +164,9 @@ impl<'a> UndisturbedRun<'a> {
         let all = sequences.time_working();
         // At worst, all work of others happens meanwhile.
         let alone = |thread: &ThreadWork| {
-            time_in_sequence(thread, sequences, number) - (all - thread.time())
+            let own = thread.nodes.iter();
+            let own = own.filter(|work| sequences.owner_of(work.node) == Some(number));
+            own.map(|work| work.running_ns as f64).sum::<f64>() - (all - thread.time())
         };
         let most = self.threads.iter().map(alone).fold(0.0, f64::max);
         let part = (most / self.duration_ns).min(1.0);
