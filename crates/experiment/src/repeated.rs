@@ -135,7 +135,10 @@ pub fn run_repeatedly(
         let wanted = listener
             .run_finished(&outcome.run)
             .map_err(Error::Listener)?;
+        // What could not be measured once is not run for nothing again.
+        let is_measured = outcome.run.duration_ns > 0;
         let again = match repeats {
+            _ if !is_measured => false,
             Repeats::Times(times) => number < times,
             Repeats::For(all) if wanted && start.elapsed() + took <= all => {
                 if let Some(failure) = failure_of(outcome.exit).filter(|_| !stop.load(Relaxed)) {
