@@ -66,7 +66,7 @@ impl Bucket {
     }
 
     /// Returns its address.
-    pub fn address(&self) -> &BucketAddress {
+    pub fn bucket_address(&self) -> &BucketAddress {
         &self.address
     }
 

@@ -19,7 +19,7 @@ impl Bucket {
     }
 
     /// There is none.
-    pub fn address(&self) -> &BucketAddress {
+    pub fn bucket_address(&self) -> &BucketAddress {
         match self.0 {}
     }
 

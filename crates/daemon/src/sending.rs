@@ -82,7 +82,7 @@ impl SendQueue {
     }
 
     /// Returns the address of the bucket.
-    pub(crate) fn address(&self) -> String {
+    pub(crate) fn bucket_address(&self) -> String {
         let path = self.options.bucket.database.display().to_string();
         store::with_addresses(&path).into_owned()
     }

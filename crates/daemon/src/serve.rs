@@ -455,7 +455,7 @@ impl<'a> Daemon<'a> {
             unsampled_ns: collecting.unsampled_ns(),
             sample_cost_ns: collecting.sample_cost_ns(),
             stacks: collecting.stack_walks(),
-            bucket: self.sending.as_ref().map(SendQueue::address),
+            bucket: self.sending.as_ref().map(SendQueue::bucket_address),
             unsent_epochs: self.sending.as_ref().map_or(0, |_| facts.closed),
             sending_fails_ns: self.sending.as_ref().map_or(0, SendQueue::failing_ns),
             stopped: self.storing.why_stopped().map(str::to_owned),

@@ -279,16 +279,16 @@ pub(crate) fn await_runtime(
     stop: &AtomicBool,
 ) -> Result<(), Error> {
     let mut start = Instant::now();
+    let file = process_file(launched.pid(), "exe");
+    let executable = || std::fs::read_link(&file).ok();
+    let is_starter = |path: PathBuf| is_starter_path(path.as_os_str().as_bytes());
     loop {
         let seen = words.news.load(Acquire);
         let state = words.state.load(Acquire);
         if state == state::READY {
             return Ok(());
         }
-        let executable = std::fs::read_link(process_file(launched.pid(), "exe")).ok();
-        let runs_starter =
-            (executable.as_ref()).is_some_and(|path| is_starter_path(path.as_os_str().as_bytes()));
-        if state == state::IN_STARTER && runs_starter {
+        if state == state::IN_STARTER && executable().is_some_and(is_starter) {
             // What a shell does before it executes the program takes as long as it takes.
             start = Instant::now();
         }
@@ -297,7 +297,7 @@ pub(crate) fn await_runtime(
             words.state.store(state::OFF, Relaxed);
             let reason = if state == state::IN_STARTER && has_ended {
                 "it is run by a shell, which executed no program in its own process: name the program that the shell starts"
-            } else if has_ended || executable.is_none() {
+            } else if has_ended || executable().is_none() {
                 "it ended before"
             } else {
                 "it may have capabilities of its own, or not use the C library"

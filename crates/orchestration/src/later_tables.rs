@@ -1,13 +1,12 @@
 //! Unwind tables that a recording had no time for. They are made after it.
 
-use crate::cache::cache_directory;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// Returns the directory of unwind tables.
 pub fn table_directory() -> Option<PathBuf> {
-    cache_directory().map(|cache| cache.join("unwind"))
+    store::cache_directory().map(|cache| cache.join("unwind"))
 }
 
 /// Starts a process of low priority that makes the tables of these files and outlives this process.

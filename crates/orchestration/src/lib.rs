@@ -7,7 +7,6 @@
 //! Nothing here prints. Messages for the user go through callbacks.
 #![forbid(unsafe_code)]
 
-mod cache;
 mod experiments;
 mod hottest;
 mod kept_file;
@@ -20,7 +19,6 @@ mod trace_limits;
 #[cfg(target_arch = "x86_64")]
 mod tracing;
 
-pub use cache::cache_directory;
 pub use experiments::{Precision, ProfileKeeper};
 pub use hottest::refuse_late_samples;
 pub use kept_file::KeptFile;

@@ -1,6 +1,5 @@
 //! Skid of samples on this machine. It is measured once and cached.
 
-use crate::cache::cache_directory;
 use profile::Host;
 use sampler::EventSpec;
 use sampler::skid::{Skid, measure_skid};
@@ -15,7 +14,7 @@ type Known = BTreeMap<String, Skid>;
 pub fn of_this_machine(host: &Host, event: &str) -> Option<Skid> {
     let processor = host.cpu_id.as_ref()?;
     let key = format!("{processor} {} {event}", host.kernel);
-    let file = cache_directory().map(|directory| directory.join("skid.json"));
+    let file = store::cache_directory().map(|directory| directory.join("skid.json"));
     let known = file.as_ref().and_then(|file| std::fs::read(file).ok());
     let mut known: Known = known
         .and_then(|bytes| serde_json::from_slice(&bytes).ok())

@@ -245,7 +245,7 @@ pub struct Recording {
     pub slice_ns: Option<u64>,
     /// Time of the target's threads in each state, if the kernel was asked.
     pub task_times: Option<TaskTimes>,
-    /// What the target's sockets are for, if that was looked at and it has any.
+    /// Use of the target's sockets, if that was looked at and it has any.
     pub sockets: Option<SocketUse>,
     /// The way in which the samples were collected.
     pub collector: Collector,

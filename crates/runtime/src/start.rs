@@ -3,7 +3,7 @@
 use crate::{attach, own_signal, sample, sys, thread};
 use core::ffi::{CStr, c_char, c_int};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use core::sync::atomic::{AtomicBool, AtomicU32};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use runtime_abi::{MAGIC, Page, VARIABLE, state, trace};
 
 /// Assumed size of the main thread's stack where there is no limit.
@@ -40,30 +40,29 @@ unsafe extern "C" fn start_runtime(_: c_int, arguments: *const *const c_char, _:
     // only read.
     let inherited = unsafe { find_descriptors() };
     #[cfg(target_arch = "x86_64")]
-    if let Some(descriptor) = inherited.trace
-        && let Some(memory) = map_shared::<trace::Memory>(descriptor, trace::LENGTH)
-    {
-        let is_ours = memory.magic.load(Acquire) == trace::MAGIC;
+    if let Some(descriptor) = inherited.trace {
+        let words = |memory: &'static trace::Memory| SharedWords {
+            magic: (&memory.magic, trace::MAGIC),
+            pid: &memory.pid,
+            state: &memory.state,
+        };
         // SAFETY: as above.
-        if is_ours && unsafe { take_part(descriptor, &memory.pid, &memory.state) } {
+        if let Some(memory) = unsafe { take_memory(descriptor, trace::LENGTH, words) } {
             let (high, size) = (arguments as u64, stack_limit());
             crate::trace::start_tracing(memory, (high.saturating_sub(size), size));
-        } else {
-            unmap_shared(memory, trace::LENGTH);
         }
     }
-    let Some(descriptor) = inherited.page else {
-        return;
+    let words = |page: &'static Page| SharedWords {
+        magic: (&page.magic, MAGIC),
+        pid: &page.pid,
+        state: &page.state,
     };
-    let Some(page) = map_shared::<Page>(descriptor, size_of::<Page>()) else {
-        return;
-    };
-    let is_ours = page.magic.load(Acquire) == MAGIC;
+    let page = inherited.page;
     // SAFETY: as above.
-    if !is_ours || !unsafe { take_part(descriptor, &page.pid, &page.state) } {
-        unmap_shared(page, size_of::<Page>());
+    let page = page.and_then(|page| unsafe { take_memory(page, size_of::<Page>(), words) });
+    let Some(page) = page else {
         return;
-    }
+    };
     let handler = sample::handle_sample as *const () as u64;
     page.handler.store(handler, Relaxed);
     page.state.store(state::READY, Release);
@@ -155,6 +154,34 @@ unsafe fn find_descriptors() -> Inherited {
     inherited
 }
 
+/// The words by which a runtime knows its memory, and whether it is awaited.
+struct SharedWords {
+    /// The first word, with its required value.
+    magic: (&'static AtomicU64, u64),
+    pid: &'static AtomicU32,
+    state: &'static AtomicU32,
+}
+
+/// Returns the shared memory behind a descriptor, if this process is the program to measure.
+///
+/// # Safety
+/// No other code may use the environment meanwhile.
+unsafe fn take_memory<T>(
+    descriptor: usize,
+    length: usize,
+    words: impl Fn(&'static T) -> SharedWords,
+) -> Option<&'static T> {
+    let memory = map_shared::<T>(descriptor, length)?;
+    let words = words(memory);
+    let is_ours = words.magic.0.load(Acquire) == words.magic.1;
+    // SAFETY: see the caller.
+    if is_ours && unsafe { take_part(descriptor, &words) } {
+        return Some(memory);
+    }
+    unmap_shared(memory, length);
+    None
+}
+
 /// Maps the shared memory behind a descriptor. Returns `None` if the descriptor's object is shorter
 /// than that: a shell may have closed ours, and reused its number.
 fn map_shared<T>(descriptor: usize, length: usize) -> Option<&'static T> {
@@ -195,14 +222,12 @@ fn unmap_shared<T>(memory: &'static T, length: usize) {
 ///
 /// # Safety
 /// No other code may use the environment meanwhile.
-unsafe fn take_part(descriptor: usize, pid: &AtomicU32, controlled: &AtomicU32) -> bool {
-    let is_awaited = matches!(
-        controlled.load(Acquire),
-        state::LAUNCHED | state::IN_STARTER
-    );
-    let is_child = is_awaited && pid.load(Acquire) == sys::process_id();
+unsafe fn take_part(descriptor: usize, words: &SharedWords) -> bool {
+    let state = words.state.load(Acquire);
+    let is_awaited = matches!(state, state::LAUNCHED | state::IN_STARTER);
+    let is_child = is_awaited && words.pid.load(Acquire) == sys::process_id();
     if is_child && is_starter() {
-        controlled.store(state::IN_STARTER, Release);
+        words.state.store(state::IN_STARTER, Release);
         return false;
     }
     // SAFETY: see the caller.

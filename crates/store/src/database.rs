@@ -54,7 +54,7 @@ impl Database {
         let database = Self {
             path: path.to_owned(),
         };
-        if database.remote()?.is_none() {
+        if database.remote_database()?.is_none() {
             let writing = path.join(WRITING);
             fs::create_dir_all(&writing).map_err(StoreError::wrap_io("create", &writing))?;
         }
@@ -70,7 +70,7 @@ impl Database {
         let database = Self {
             path: path.to_owned(),
         };
-        if database.remote()?.is_some() {
+        if database.remote_database()?.is_some() {
             return Ok(database);
         }
         if database.local_directories()?.is_empty() && !path.join(WRITING).is_dir() {
@@ -93,7 +93,7 @@ impl Database {
     }
 
     /// Returns its bucket, if its directory is the mirror of one.
-    pub(crate) fn remote(&self) -> Result<Option<Arc<RemoteDatabase>>, StoreError> {
+    pub(crate) fn remote_database(&self) -> Result<Option<Arc<RemoteDatabase>>, StoreError> {
         let remote = remote_of(&self.path)?;
         Ok(remote
             .filter(|(_, below)| below.is_empty())
@@ -105,7 +105,7 @@ impl Database {
     /// # Errors
     /// [`StoreError::Bucket`] if it cannot be listed.
     pub fn check_bucket(&self) -> Result<(), StoreError> {
-        match self.remote()? {
+        match self.remote_database()? {
             Some(remote) => remote.list_days().map(drop),
             None => Ok(()),
         }
@@ -193,11 +193,14 @@ impl Database {
     /// # Errors
     /// As [`Database::epochs`].
     pub fn newest_epochs(&self, most: usize) -> Result<Vec<Epoch>, StoreError> {
-        let directories = match self.remote()? {
-            Some(remote) => remote.list_newest(most)?,
-            None => self.local_directories()?,
-        };
-        Ok(epochs_at(directories))
+        self.newest_directories(most).map(epochs_at)
+    }
+
+    fn newest_directories(&self, most: usize) -> Result<Vec<PathBuf>, StoreError> {
+        match self.remote_database()? {
+            Some(remote) => remote.list_newest(most),
+            None => self.local_directories(),
+        }
     }
 
     /// Returns the newest readable epoch, `None` if there is none, and the errors of newer ones.
@@ -206,23 +209,21 @@ impl Database {
     /// [`StoreError::Io`] if the directory cannot be read.
     pub fn latest_epoch(&self) -> Result<(Option<Epoch>, Vec<StoreError>), StoreError> {
         let mut skipped = Vec::new();
-        let mut directories = match self.remote()? {
-            Some(remote) => remote.list_newest(1)?,
-            None => self.local_directories()?,
+        // A bucket's older days are listed only if its last one has no readable epoch.
+        let tries: &[usize] = match self.remote_database()? {
+            Some(_) => &[1, usize::MAX],
+            None => &[usize::MAX],
         };
-        if !directories
-            .iter()
-            .any(|path| RecordingSummary::read_summary(path).is_ok())
-            && let Some(remote) = self.remote()?
-        {
-            directories = remote.list_newest(usize::MAX)?;
-        }
-        for epoch in directories.into_iter().rev().map(Epoch::new) {
-            if epoch.summary.is_ok() {
-                return Ok((Some(epoch), skipped));
-            }
-            if !epoch.is_empty() {
-                skipped.extend(epoch.summary.err());
+        for most in tries {
+            skipped.clear();
+            let directories = self.newest_directories(*most)?;
+            for epoch in directories.into_iter().rev().map(Epoch::new) {
+                if epoch.summary.is_ok() {
+                    return Ok((Some(epoch), skipped));
+                }
+                if !epoch.is_empty() {
+                    skipped.extend(epoch.summary.err());
+                }
             }
         }
         Ok((None, skipped))
@@ -267,7 +268,7 @@ impl Database {
         range: &TimeRange,
         host: Option<&str>,
     ) -> Result<Vec<Epoch>, StoreError> {
-        let directories = match self.remote()? {
+        let directories = match self.remote_database()? {
             Some(remote) => remote.list_pieces(range, host)?,
             None => {
                 let name = host.map(|host| format!("host={}", encode_name(host)));
@@ -287,7 +288,7 @@ impl Database {
     /// # Errors
     /// [`StoreError::Io`].
     pub fn remove_epoch(&self, epoch: &Epoch) -> Result<(), StoreError> {
-        match self.remote()? {
+        match self.remote_database()? {
             Some(remote) => remote.remove_piece(&epoch.path),
             None => self.remove_directory(&epoch.path),
         }

@@ -47,6 +47,7 @@ mod causal;
 mod container;
 mod database;
 mod decode;
+mod directories;
 mod draft;
 mod encode;
 mod encoding;
@@ -80,6 +81,7 @@ mod trace_columns;
 pub use causal::{append_causal, causal_path, is_causal, latest_causal, read_causal, save_causal};
 pub use database::{Database, Epoch, read_all, read_as_slices};
 pub use decode::Wanted;
+pub use directories::cache_directory;
 pub use error::{ErrorPlace, StoreError, is_left_out, left_out};
 pub use file::{WrittenFile, read_file, write_file};
 pub use interference::{
@@ -206,15 +208,11 @@ pub fn check_default_database() -> Result<(), String> {
 }
 
 fn database_in(var: impl Fn(&str) -> Option<OsString>, home: Option<PathBuf>) -> PathBuf {
-    let path = |name| var(name).map(PathBuf::from);
-    if let Some(path) = path("VITALFEW_DB").filter(|path| !path.as_os_str().is_empty()) {
+    let named = var("VITALFEW_DB").map(PathBuf::from);
+    if let Some(path) = named.filter(|path| !path.as_os_str().is_empty()) {
         return path;
     }
-    // The specification of XDG_DATA_HOME demands that a relative path is ignored.
-    path("XDG_DATA_HOME")
-        .filter(|path| path.is_absolute())
-        .unwrap_or_else(|| home.unwrap_or_else(|| "/".into()).join(".local/share"))
-        .join("vitalfew")
+    directories::data_directory(var, home).join("vitalfew")
 }
 
 #[cfg(test)]

@@ -359,7 +359,7 @@ impl RemoteDatabase {
         match wrong()?.first() {
             None => Ok(()),
             Some((name, bytes)) => Err(StoreError::Bucket(BucketError::Server {
-                place: format!("{}/{piece}/{name}", self.bucket.address()),
+                place: format!("{}/{piece}/{name}", self.bucket.bucket_address()),
                 what: format!(
                     "it took {} bytes and does not list them; they are kept and sent again",
                     bytes.len()
@@ -377,7 +377,7 @@ impl RemoteDatabase {
         let (day, name) = (&start[..8], content_name(&json));
         let key = format!("day={day}/{RUN}{start}/{name}.json");
         self.bucket.create_object(&key, json)?;
-        Ok(format!("{}/{key}", self.bucket.address()))
+        Ok(format!("{}/{key}", self.bucket.bucket_address()))
     }
 
     /// Fetches a result of `run`: the one at a path in the database, or the newest of all.
@@ -391,7 +391,7 @@ impl RemoteDatabase {
         };
         let Some((key, hash)) = key.as_ref().and_then(|key| Some((key, hash_of_run(key)?))) else {
             return Err(StoreError::Bucket(BucketError::NoObject {
-                place: format!("{}/day=…/{RUN}…/….json", self.bucket.address()),
+                place: format!("{}/day=…/{RUN}…/….json", self.bucket.bucket_address()),
             }));
         };
         let path = self.directory.join(key);

@@ -4,6 +4,7 @@
 //! appear when they are read. All code that reads a local database reads it there. A file in it,
 //! [`MARK`], holds the address.
 
+use crate::directories::{cache_directory, data_directory};
 use crate::error::StoreError;
 use crate::names::{LEVELS, RUN, subdirectories};
 use bucket::{BucketAddress, SCHEME};
@@ -33,7 +34,8 @@ pub fn local_place(path: &Path) -> Result<PathBuf, String> {
     }
     let (database, below) = split_address(text);
     let address: BucketAddress = database.parse()?;
-    let cache = mirrors().ok_or("no place for a cache: neither XDG_CACHE_HOME nor HOME is set")?;
+    let cache = mirrors_directory()
+        .ok_or("no place for a cache: neither XDG_CACHE_HOME nor HOME is set")?;
     let directory = cache.join(&address.to_string()[SCHEME.len()..]);
     let failed = |error| format!("cannot create {}: {error}", directory.display());
     let mut private = DirBuilder::new();
@@ -67,13 +69,8 @@ fn split_address(text: &str) -> (&str, &str) {
     (text, "")
 }
 
-fn mirrors() -> Option<PathBuf> {
-    let absolute = |path: &PathBuf| path.is_absolute();
-    let cache = env::var_os("XDG_CACHE_HOME")
-        .map(PathBuf::from)
-        .filter(absolute);
-    let cache = cache.or_else(|| Some(env::home_dir().filter(absolute)?.join(".cache")))?;
-    Some(cache.join("vitalfew").join(MIRRORS))
+fn mirrors_directory() -> Option<PathBuf> {
+    Some(cache_directory()?.join(MIRRORS))
 }
 
 /// A path in the mirror of a bucket.
@@ -90,7 +87,7 @@ pub(crate) struct MirrorPath {
 impl MirrorPath {
     /// Parses a path; `None` if it is no path in a mirror.
     pub fn parse_path(path: &Path) -> Option<Self> {
-        let mirrors = mirrors()?;
+        let mirrors = mirrors_directory()?;
         path.strip_prefix(&mirrors).ok()?;
         let directories = path.ancestors().take_while(|above| **above != *mirrors);
         for directory in directories {
@@ -110,7 +107,7 @@ impl MirrorPath {
 
 /// Returns a text with addresses instead of paths in mirrors.
 pub fn with_addresses(text: &str) -> std::borrow::Cow<'_, str> {
-    let Some(mirrors) = mirrors() else {
+    let Some(mirrors) = mirrors_directory() else {
         return text.into();
     };
     let path = format!("{}/", mirrors.display());
@@ -125,14 +122,7 @@ pub fn with_addresses(text: &str) -> std::borrow::Cow<'_, str> {
 /// path; `None` for a local database, which is written to directly.
 pub fn default_spool(database: &Path) -> Option<PathBuf> {
     let mirror = MirrorPath::parse_path(database)?;
-    let absolute = |path: &PathBuf| path.is_absolute();
-    let data = env::var_os("XDG_DATA_HOME")
-        .map(PathBuf::from)
-        .filter(absolute);
-    let data = data.unwrap_or_else(|| {
-        let home = env::home_dir().unwrap_or_else(|| "/".into());
-        home.join(".local/share")
-    });
+    let data = data_directory(|name| env::var_os(name), env::home_dir());
     let address = mirror.address.to_string();
     let name = address[SCHEME.len()..]
         .replace('%', "%25")

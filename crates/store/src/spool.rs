@@ -28,7 +28,7 @@ pub struct UnsentEpochs {
 /// # Errors
 /// [`StoreError::Io`] if the spool cannot be read.
 pub fn send_epochs(spool: &Database, to: &Database) -> Result<UnsentEpochs, StoreError> {
-    match (to.remote()?, lock_spool(spool, File::try_lock)?) {
+    match (to.remote_database()?, lock_spool(spool, File::try_lock)?) {
         (Some(remote), Some(_lock)) => send_to_remote(spool, &remote),
         _ => Ok(UnsentEpochs::default()),
     }
@@ -75,7 +75,7 @@ fn lock_spool(
 /// As [`Database::write_recording`]; [`StoreError::Kept`] if it was not sent, and stays in the
 /// spool.
 pub fn store_recording(to: &Database, recording: &Recording) -> Result<WrittenFile, StoreError> {
-    let (Some(remote), Some(directory)) = (to.remote()?, default_spool(to.path())) else {
+    let (Some(remote), Some(directory)) = (to.remote_database()?, default_spool(to.path())) else {
         return to.write_recording(recording);
     };
     create_spool(&directory, to.path())?;

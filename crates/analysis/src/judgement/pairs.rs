@@ -44,8 +44,7 @@ fn find_starts(sequences: &Sequences<'_>) -> Option<UnitedPlace> {
     let (start, place) = all().find(|(_, sequence)| sequence.is_process_start())?;
     let starter = find_starter(sequences);
     let calls = all().filter(|(_, sequence)| {
-        let last = sequence.path.last().filter(|(_, module)| module == KERNEL);
-        let call = last.and_then(|(name, _)| name.strip_suffix(KERNEL_CALL));
+        let call = system_call_of(&sequence.path);
         let asker = sequences.tree.asking_function(&sequence.path);
         let is_of_starter = || {
             let starter = starter.as_ref().map(|(starter, _)| starter).zip(asker);
@@ -149,8 +148,7 @@ fn find_memory(sequences: &Sequences<'_>) -> Option<UnitedPlace> {
 fn find_repeated_calls(sequences: &Sequences<'_>) -> Vec<UnitedPlace> {
     let mut calls: BTreeMap<(&MethodName, &str), Vec<usize>> = BTreeMap::new();
     for (at, sequence) in sequences.sequences.iter().enumerate() {
-        let last = sequence.path.last().filter(|(_, module)| module == KERNEL);
-        let call = last.and_then(|(name, _)| name.strip_suffix(KERNEL_CALL));
+        let call = system_call_of(&sequence.path);
         if let Some((asker, call)) = sequences.tree.asking_function(&sequence.path).zip(call) {
             calls.entry((asker, call)).or_default().push(at);
         }
@@ -164,6 +162,12 @@ fn find_repeated_calls(sequences: &Sequences<'_>) -> Vec<UnitedPlace> {
 fn is_memory_call(name: &str) -> bool {
     let call = name.strip_suffix(KERNEL_CALL);
     call.is_some_and(|call| MEMORY_CALLS.contains(&call))
+}
+
+/// Returns the system call with which a path ends.
+fn system_call_of(path: &[MethodName]) -> Option<&str> {
+    let last = path.last().filter(|(_, module)| module == KERNEL);
+    last.and_then(|(name, _)| name.strip_suffix(KERNEL_CALL))
 }
 
 /// Returns whether `caller` is `callee`, or has most of its time below it.

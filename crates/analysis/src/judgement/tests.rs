@@ -783,7 +783,7 @@ fn a_speedup_that_the_times_do_not_tell_is_not_said() {
     assert_eq!(first_speedup(&tree, &hidden, 1), None);
 }
 
-/// What a place saves may only make several idle threads wait for longer.
+/// A saving may only make several idle threads wait for longer.
 #[test]
 fn a_speedup_is_not_said_where_threads_are_idle_together() {
     use TimeKind::Computing;

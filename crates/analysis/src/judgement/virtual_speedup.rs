@@ -142,7 +142,9 @@ impl<'a> UndisturbedRun<'a> {
     /// Returns the time of a sequence that nothing else hides: the time in which certainly no other
     /// thread works, or the least time that any always-busy thread spends in it.
     fn time_alone(self, sequences: &Sequences<'_>, number: usize) -> f64 {
-        let own = |thread: &ThreadWork| -> f64 { time_in_sequence(thread, sequences, number) };
+        let own = |thread: &ThreadWork| -> f64 {
+            time_in_sequence(thread, sequences, number, NodeWork::time)
+        };
         let in_place = sequences.sequences[number].time_working();
         let beside_others = (sequences.time_working() - self.duration_ns).max(0.0);
         let busy = self.threads.iter();
@@ -164,9 +166,8 @@ impl<'a> UndisturbedRun<'a> {
         let all = sequences.time_working();
         // At worst, all work of others happens meanwhile.
         let alone = |thread: &ThreadWork| {
-            let own = thread.nodes.iter();
-            let own = own.filter(|work| sequences.owner_of(work.node) == Some(number));
-            own.map(|work| work.running_ns as f64).sum::<f64>() - (all - thread.time())
+            let running = |work: &NodeWork| work.running_ns as f64;
+            time_in_sequence(thread, sequences, number, running) - (all - thread.time())
         };
         let most = self.threads.iter().map(alone).fold(0.0, f64::max);
         let part = (most / self.duration_ns).min(1.0);
@@ -183,11 +184,16 @@ fn is_contended(finding: &Finding) -> bool {
     finding.evidence.iter().any(waits)
 }
 
-/// Returns the time that a thread spends in a sequence, in nanoseconds.
-fn time_in_sequence(thread: &ThreadWork, sequences: &Sequences<'_>, number: usize) -> f64 {
+/// Returns the time that a thread spends in a sequence, as `time` counts it, in nanoseconds.
+fn time_in_sequence(
+    thread: &ThreadWork,
+    sequences: &Sequences<'_>,
+    number: usize,
+    time: impl Fn(&NodeWork) -> f64,
+) -> f64 {
     let nodes = thread.nodes.iter();
     let own = nodes.filter(|work| sequences.owner_of(work.node) == Some(number));
-    own.map(NodeWork::time).sum()
+    own.map(time).sum()
 }
 
 /// Returns the virtual speedup that experiments measured, if it is precise enough.

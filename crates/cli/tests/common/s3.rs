@@ -10,7 +10,7 @@ use std::process::{Child, Command, Output, Stdio};
 pub const KEY: &str = "AKIATESTKEYOFOURS";
 pub const SECRET: &str = "verysecretaccesskeyofthetests";
 
-/// What makes a request the owner's: the server does not check signatures.
+/// Header that makes a request the owner's: the server does not check signatures.
 const OWNER: &str = "Authorization: AWS4-HMAC-SHA256 Credential=A/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0";
 
 /// A server, which ends with the test.
@@ -81,12 +81,12 @@ impl S3Server {
     }
 
     /// Lets it do all right again.
-    pub fn mend(&self) {
+    pub fn mend_faults(&self) {
         self.ask("POST", "/_faults", "[]");
     }
 
     /// Returns the requests so far, as `METHOD path?query`.
-    pub fn requests(&self) -> Vec<String> {
+    pub fn requests_so_far(&self) -> Vec<String> {
         let answer = self.ask("GET", "/_log", "");
         let (_, body) = answer.split_once("\r\n\r\n").expect("a body");
         serde_json::from_str(body).expect("JSON")
@@ -94,7 +94,7 @@ impl S3Server {
 
     /// Returns the number of requests of a method whose path contains a text.
     pub fn count(&self, method: &str, part: &str) -> usize {
-        let all = self.requests();
+        let all = self.requests_so_far();
         let these = all
             .iter()
             .filter(|one| one.starts_with(method) && one.contains(part));

@@ -33,7 +33,7 @@ pub(crate) struct SocketWatch {
 
 impl SocketWatch {
     /// Looks at processes if it is time. Called several times a second.
-    pub fn look(&mut self, processes: impl FnOnce() -> Vec<u32>) {
+    pub fn look_at_processes(&mut self, processes: impl FnOnce() -> Vec<u32>) {
         let now = Instant::now();
         let is_due = self.next.is_none_or(|next| now >= next);
         if !is_due || self.seen == Some(SocketUse::Server) {
@@ -133,13 +133,13 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let _client = TcpStream::connect(listener.local_addr().expect("an address"));
         let mut watch = SocketWatch::default();
-        watch.look(own);
+        watch.look_at_processes(own);
         assert_eq!(watch.seen, Some(SocketUse::Server));
         drop(listener);
         let directory = tempfile::tempdir().expect("a directory");
         let _unix = UnixListener::bind(directory.path().join("socket")).expect("a socket");
         let mut watch = SocketWatch::default();
-        watch.look(own);
+        watch.look_at_processes(own);
         assert_eq!(watch.seen, Some(SocketUse::Server));
     }
 }

@@ -192,7 +192,7 @@ struct RecordingSession<'a, 'memory> {
     /// Asks JVMs for names, if requested.
     jvms: Option<JvmNames>,
     python_threads: PythonThreads,
-    /// Tells clients from servers; of commands only.
+    /// Tells clients from servers; of commands whose waits are recorded.
     sockets: SocketWatch,
     #[cfg(target_arch = "x86_64")]
     bursts: Option<crate::recording::bursts::Bursts>,
@@ -644,11 +644,12 @@ impl<'a, 'memory> RecordingSession<'a, 'memory> {
 
     /// Looks at what the sockets of a command's processes are for, if it is time.
     fn look_at_sockets(&mut self) {
-        let Some(launched) = self.launched.as_ref().map(Launched::pid) else {
+        let launched = self.launched.as_ref().filter(|_| self.options.off_cpu);
+        let Some(launched) = launched.map(Launched::pid) else {
             return;
         };
         let mut sockets = std::mem::take(&mut self.sockets);
-        sockets.look(|| match self.remaining_processes() {
+        sockets.look_at_processes(|| match self.remaining_processes() {
             unknown if unknown.is_empty() => vec![launched],
             processes => processes,
         });

@@ -56,7 +56,7 @@ impl Cache {
     /// Returns the user's cache; `None` if there is no directory for it.
     pub fn of_user() -> Option<Self> {
         Some(Self {
-            directory: orchestration::cache_directory()?.join("trees"),
+            directory: store::cache_directory()?.join("trees"),
             limit: LARGEST,
         })
     }

@@ -86,9 +86,12 @@ fn keep_result(result: &RunResult) -> anyhow::Result<()> {
 
 /// Sends the result to the database, if that is in a bucket.
 fn send_result(result: &RunResult) -> anyhow::Result<()> {
+    let database = store::default_database();
+    if store::default_spool(&database).is_none() {
+        return Ok(());
+    }
     let mut json = Vec::new();
     write_json(&mut json, result)?;
-    let database = store::default_database();
     if let Some(address) = store::send_run(&database, result.start_unix_ns, json)? {
         tell_user(&format!(
             "the result is in the bucket: vitalfew run --show {address}"
